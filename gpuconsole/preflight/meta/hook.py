@@ -6,7 +6,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .autograd import engine, mixed_precision, py_layer, second_order, to_static
 from .ledger import Block
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+    from .types import OwnResult, Result
 
 LIBRARY = "paddle.base.libpaddle"
 
@@ -54,10 +56,10 @@ class Finder(importlib.abc.MetaPathFinder):
 class Loader(importlib.abc.Loader):
     """Loads the library and replaces parts of it."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: importlib.abc.Loader) -> None:
         self.inner = inner
 
-    def create_module(self, spec: ModuleSpec) -> Any:
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Load."""
         return self.inner.create_module(spec)
 
@@ -74,16 +76,17 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
 
 
-def replace(library: Any) -> None:
+def replace(library: ModuleType) -> None:
     """Put our tensor, operators and engine in the place of the library's."""
     STATE.core = library
     eager = library.eager
-    STATE.real, STATE.real_init = eager.Tensor, eager.Tensor.__init__
-    STATE.tensor, STATE.call = Tensor, dispatch.call
+    STATE.real = eager.Tensor
+    STATE.real_new, STATE.real_init = eager.Tensor.__new__, eager.Tensor.__init__
+    STATE.tensor, STATE.run = Tensor, dispatch.call
     second_order.install()
     STATE.sized = hasattr(library, "Size")
     python_operators.install(Tensor)
-    STATE.subscript = indexing
+    STATE.select, STATE.write = indexing.get, indexing.put
     eager.Tensor = Tensor
     eager.PyLayer = py_layer.PyLayer
     eager.run_backward = engine.run_backward
@@ -100,7 +103,7 @@ def replace(library: Any) -> None:
         setattr(library, f"__set_{name}_prim_enabled", lambda _: None)
     setattr(library, "__set_eager_prim_enabled", gradients_of_parts)
     if hasattr(library, "dygraph_partial_grad"):
-        library.dygraph_partial_grad = engine.run_partial_grad
+        vars(library)["dygraph_partial_grad"] = engine.run_partial_grad
     names = {name: getattr(eager.ops, name) for name in dir(eager.ops)}
     names.update({name: getattr(library.pir.ops, name) for name in dir(library.pir.ops)})
     STATE.described = set(dir(library.pir.ops))
@@ -123,7 +126,7 @@ def gradients_of_parts(wanted: object) -> None:
     STATE.parts = bool(wanted)
 
 
-def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result:
     """Run an operator. An error that Paddle would not raise ends the run whatever the script would
     do about it: with data there is none."""
     try:
@@ -135,11 +138,11 @@ def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) 
         raise Unsupported(f"this call of {name} ({words})") from error
 
 
-def operator(name: str, own: Callable[..., object]) -> Callable[..., object]:
+def operator(name: str, own: Callable[..., OwnResult]) -> Callable[..., Result | OwnResult]:
     """Return the replacement of an operator: Paddle's own while a program is built."""
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if STATE.inside or STATE.paddle is None or not STATE.dynamic():
+    def run(*args: object, **kwargs: object) -> Result | OwnResult:
+        if STATE.inside or not STATE.is_ready or not STATE.dynamic():
             return own(*args, **kwargs)
         return followed(name, args, kwargs)
 
@@ -149,7 +152,7 @@ def operator(name: str, own: Callable[..., object]) -> Callable[..., object]:
 
 def ready(paddle: ModuleType, rules: dict[str, dict[str, str]], backend: str = "gpu") -> None:
     """Finish once Paddle is imported; `rules` is the table of operators by kernel."""
-    framework: Any = importlib.import_module("paddle.base.framework")
+    framework = importlib.import_module("paddle.base.framework")
     STATE.leaves_alone = "is_leaf" in Tensor.__deepcopy__.__code__.co_names
     for name, method in OWN.items():
         setattr(Tensor, name, method)
@@ -158,6 +161,7 @@ def ready(paddle: ModuleType, rules: dict[str, dict[str, str]], backend: str = "
     STATE.framework = framework
     STATE.rules = rules
     STATE.backend = backend
+    STATE.is_ready = True
     if backend != "cpu":
         mixed_precision.install()
     to_static.install(paddle)
@@ -174,8 +178,10 @@ of the check, which is run, holds more than the program ever does (measured with
 
 def own_check() -> None:
     """Count the program that Paddle's check of its installation runs by what it leaves."""
-    check: Any = importlib.import_module("paddle.utils.install_check")
-    left: list[Any] = []
-    check._run_static_single = lambda *_, **__: left.append(
-        Block(STATE.ledger, CHECK_LEFT, "run_check")
-    )
+    check = importlib.import_module("paddle.utils.install_check")
+    left: list[Block] = []
+
+    def run(*_: object, **__: object) -> None:
+        left.append(Block(STATE.ledger, CHECK_LEFT, "run_check"))
+
+    vars(check)["_run_static_single"] = run

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..probe.documents import Run
+
 KINDS = ("", "parameters", "gradients", "optimizer", "inputs", "waiting")
 """What blocks are, as the probe's document numbers it."""
 
@@ -95,7 +97,7 @@ class Ledger:
         self.window = reader
         self.since.clear()
 
-    def as_json(self) -> dict[str, list[int] | list[str]]:
+    def as_json(self) -> Run:
         """Return the recording in the form of the probe's document."""
         blocks = [block for block in range(len(self.sizes)) if block not in self.dropped]
         number = {old: new for new, old in enumerate(blocks)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from paddle.base.core import DataType
@@ -17,7 +17,7 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 HALVES = frozenset({"float16", "bfloat16"})
 DIFFERENTIABLE = FLOATS | {"complex64", "complex128"}
 
-_WORDS: dict[Any, str] = {}
+_WORDS: dict[DataType, str] = {}
 
 
 def word(dtype: DataType) -> str:
@@ -29,7 +29,7 @@ def word(dtype: DataType) -> str:
     return name
 
 
-def count(shape: Any) -> int:
+def count(shape: Iterable[int]) -> int:
     """Return the number of elements of a shape."""
     number = 1
     for extent in shape:

@@ -5,10 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from .ledger import Ledger
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+    from types import ModuleType
+
+    from numpy import ndarray
+    from paddle import Tensor as OwnTensor
+
+    from .autograd.to_static import Program
+    from .program.plan import Plan
+    from .tensor.tensor import Tensor
+    from .types import OneTensor, Operator, OwnResult, Packing, Result, Subscript, Written
 
 REFUSED: list[str] = []
 """What was not followed, in order: a script may catch the exception, and the run counts no more."""
@@ -23,10 +36,13 @@ class Unsupported(BaseException):
         REFUSED.append(what)
 
 
-def rightly(error: Any) -> Any:
+Error = TypeVar("Error", bound=Exception)
+
+
+def rightly(error: Error) -> Error:
     """Return an error that Paddle raises too: every other error of the tier's own code says
     nothing about the script."""
-    error.rightly = True
+    setattr(error, "rightly", True)  # noqa: B010
     return error
 
 
@@ -34,78 +50,102 @@ def _no_stack(*_: object) -> list[object]:
     return []
 
 
+def _never() -> bool:
+    return False
+
+
+@dataclass(eq=False)
 class State:
     """One run of a script on tensors without data."""
 
-    def __init__(self) -> None:
-        self.core: Any = None
-        self.paddle: Any = None
-        self.ledger = Ledger()
-        self.tensor: Any = None
-        """The class in its place."""
-        self.subscript: Any = None
-        self.framework: Any = None
-        self.call: Any = None
-        """`call(name, args, kwargs)` runs an operator."""
-        self.sized = False
-        """Whether shapes are of Paddle's type for them (3.3) or lists."""
-        self.real: Any = None
-        """Paddle's own tensor class."""
-        self.real_init: Any = None
-        self.leaves_alone = False
-        """Whether this Paddle copies no tensor that is not a leaf (before 3.3)."""
-        self.dynamic: Any = None
-        self.final_hooks: list[Any] = []
-        self.operators: dict[str, Any] = {}
-        """Paddle's own functions of `_C_ops`, by name."""
-        self.described: set[str] = set()
-        """Those of them that Paddle's representation of programs has."""
-        self.rules: dict[str, Any] = {}
-        """By kernel: what CPU kernels need for a moment, and gradients made in place."""
-        self.inplace: set[str] = set()
-        """Gradient operators of which Paddle has a form in place."""
-        self.backend = "gpu"
-        self.inside = 0
-        """More than 0 while a scratch program is built or real tensors are computed."""
-        self.hooks: list[Any] = []
-        """Functions that pack and unpack what operators save for their backward pass."""
-        self.choices: dict[str, int] = {}
-        self.flags: set[str] = set()
-        self.widest_conv = 0
-        self.value_of: Any = None
-        """`value_of(tensor, what)` returns an array for a tensor with unknown data."""
-        self.number = 1
-        """What numbers of unknown data are taken to be."""
-        self.counts = ""
-        """What counts of points in maps of unknown data are: `few`, `all`, or as other numbers."""
-        self.counted = False
-        """Whether the script asked for such a count."""
-        self.numbers_at: dict[str, None] = {}
-        """Where the script asked for some that may become lengths, in order."""
-        self.made_up_at: dict[str, None] = {}
-        """Where the script was given any data that is unknown, in order."""
-        self.made_up = 0
-        """How often it was given such data."""
-        self.parts = False
-        """Whether the script asked for gradients that are put together of smaller operators."""
-        self.settled: dict[str, Any] = {}
-        """By operator and line of the script: the share of its largest length that a result has,
-        where a later shape has settled it."""
-        self.part: Any = None
-        """The share of their largest at which lengths of unknown data are taken that nothing has
-        settled; None for all."""
-        self.where: Any = str
-        """`where()` returns file and line of the script's own code that is running."""
-        self.number_of: Any = float
-        """`number_of(number)` is what a script gets as a number of unknown data."""
-        self.program: Any = None
-        """The program of a compiled function that is running as Python."""
-        self.ran: Any = None
-        """The plan of the program that was run last."""
-        self.names: dict[str, int] = {}
-        self.pause: float = math.inf
-        """Calls of operators after which `paused()` is called."""
-        self.paused: Any = None
+    core: ModuleType = field(init=False)
+    """Paddle's compiled library."""
+    paddle: ModuleType = field(init=False)
+    framework: ModuleType = field(init=False)
+    is_ready: bool = False
+    """Whether Paddle is imported as a whole."""
+    ledger: Ledger = field(default_factory=Ledger)
+    tensor: type[Tensor] = field(init=False)
+    """The class in its place."""
+    run: Operator = field(init=False)
+    """`run(name, args, kwargs)` runs an operator."""
+    select: Callable[[Tensor, Subscript], Tensor] = field(init=False)
+    """`select(tensor, index)` returns what a subscript selects."""
+    write: Callable[[Tensor, Subscript, Written], Tensor] = field(init=False)
+    """`write(tensor, index, value)` writes where it points."""
+    sized: bool = False
+    """Whether shapes are of Paddle's type for them (3.3) or lists."""
+    real: type[OwnTensor] = field(init=False)
+    """Paddle's own tensor class."""
+    real_new: Callable[[type[OwnTensor]], OwnTensor] = field(init=False)
+    real_init: Callable[..., None] = field(init=False)
+    leaves_alone: bool = False
+    """Whether this Paddle copies no tensor that is not a leaf (before 3.3)."""
+    dynamic: Callable[[], bool] = _never
+    """Whether operators run at once, as they do outside programs."""
+    final_hooks: list[Callable[[], object]] = field(default_factory=list)
+    operators: dict[str, Callable[..., OwnResult]] = field(default_factory=dict)
+    """Paddle's own functions of `_C_ops`, by name."""
+    described: set[str] = field(default_factory=set)
+    """Those of them that Paddle's representation of programs has."""
+    rules: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By kernel: what CPU kernels need for a moment, and gradients made in place."""
+    inplace: set[str] = field(default_factory=set)
+    """Gradient operators of which Paddle has a form in place."""
+    backend: str = "gpu"
+    inside: int = 0
+    """More than 0 while a scratch program is built or real tensors are computed."""
+    hooks: list[Packing] = field(default_factory=list)
+    """Functions that pack and unpack what operators save for their backward pass."""
+    choices: dict[str, int] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    widest_conv: int = 0
+    value_of: Callable[[Tensor, str], ndarray] | None = None
+    """`value_of(tensor, what)` returns an array for a tensor with unknown data."""
+    number: int = 1
+    """What numbers of unknown data are taken to be."""
+    counts: str = ""
+    """What counts of points in maps of unknown data are: `few`, `all`, or as other numbers."""
+    counted: bool = False
+    """Whether the script asked for such a count."""
+    numbers_at: dict[str, None] = field(default_factory=dict)
+    """Where the script asked for some that may become lengths, in order."""
+    made_up_at: dict[str, None] = field(default_factory=dict)
+    """Where the script was given any data that is unknown, in order."""
+    made_up: int = 0
+    """How often it was given such data."""
+    parts: bool = False
+    """Whether the script asked for gradients that are put together of smaller operators."""
+    settled: dict[str, Fraction] = field(default_factory=dict)
+    """By operator and line of the script: the share of its largest length that a result has,
+    where a later shape has settled it."""
+    part: Fraction | None = None
+    """The share of their largest at which lengths of unknown data are taken that nothing has
+    settled; None for all."""
+    where: Callable[[], str] = str
+    """`where()` returns file and line of the script's own code that is running."""
+    number_of: Callable[[float], float] = float
+    """`number_of(number)` is what a script gets as a number of unknown data."""
+    program: Program | None = None
+    """The program of a compiled function that is running as Python."""
+    ran: Plan | None = None
+    """The plan of the program that was run last."""
+    names: dict[str, int] = field(default_factory=dict)
+    pause: float = math.inf
+    """Calls of operators after which `paused()` is called."""
+    paused: Callable[[], None] = field(init=False)
+
+    @overload
+    def call(
+        self, name: OneTensor, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Tensor: ...
+
+    @overload
+    def call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result: ...
+
+    def call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result:
+        """Run an operator."""
+        return self.run(name, args, kwargs)
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
@@ -141,9 +181,9 @@ class State:
         self.names[prefix] = number + 1
         return f"{prefix}_{number}"
 
-    def has_grad(self) -> Any:
+    def has_grad(self) -> bool:
         """Tell whether operators are recorded for a backward pass."""
-        return self.core._has_grad()
+        return bool(self.core._has_grad())
 
 
 STATE = State()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict, Union
 
 Value = Union[None, bool, int, float, str, "list[Value]", "dict[str, Value]"]
@@ -38,7 +39,7 @@ class Likeness(TypedDict, total=False):
     """What makes a run like another: what the first reports, and the others are asked for."""
 
     until: int | None
-    way: list[list[int]] | None
+    way: Sequence[Sequence[str | int]] | None
     whole: bool | None
     drawn: list[int | None] | None
     trains: list[int] | None
@@ -146,8 +147,12 @@ class Run(Likeness, total=False):
     notes: list[str]
     paddle: str
     seconds: float
-    choices: list[str]
+    choices: dict[str, int]
     settled: bool
+    reached: str
+    uncollected: list[int] | None
+    awaits: int | None
+    unsaved: bool
     by_itself: bool
     counted: bool
     early: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from ..allocation import new
 from ..sizes import nbytes
@@ -18,15 +18,15 @@ from .graph import in_degrees, on_a_way, reachable
 from .to_static import Running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from ..operators.rnn import RecurrentNode
-    from ..tensor.tensor import Tensor
-    from .nodes import Node, OperatorNode, PlainNode
+    from ..tensor.tensor import Keeper, Tensor
+    from ..types import Grads, Hook, Key
+    from .nodes import Edge, Node
 
 
 def run_backward(
-    tensors: Sequence[Tensor], grads: Sequence[object], retain: bool = False, *_: object
+    tensors: Sequence[Tensor], grads: Sequence[Tensor | None], retain: bool = False, *_: object
 ) -> None:
     """Run back from some tensors into the gradients of the leaves."""
     given = list(grads) + [None] * (len(tensors) - len(grads))
@@ -48,15 +48,15 @@ def _of_parts(create_graph: bool = False) -> None:
 
 
 def run_partial_grad(
-    outputs: Any,
-    inputs: object,
-    grad_outputs: Any = (),
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor | None] = (),
     retain: bool = False,
     create_graph: bool = False,
     only_inputs: bool = True,
     allow_unused: bool = False,
     *_: object,
-) -> Any:
+) -> Grads:
     """Return the gradients of some tensors; leaves keep theirs."""
     given = list(grad_outputs) + [None] * (len(outputs) - len(grad_outputs))
     _of_parts(create_graph)
@@ -71,7 +71,7 @@ def run_partial_grad(
     return grads_found
 
 
-def get_all_grads(tensors: Any) -> list[object]:
+def get_all_grads(tensors: Sequence[Tensor]) -> Grads:
     """Return the gradients kept for tensors, None where there is none."""
     return [None if tensor.stop_gradient else tensor.m_grad for tensor in tensors]
 
@@ -79,18 +79,20 @@ def get_all_grads(tensors: Any) -> list[object]:
 class Pass:
     """One walk of the engine."""
 
-    def __init__(self, *, retain: Any, targets: Any = None, graph: bool = False) -> None:
+    def __init__(
+        self, *, retain: bool, targets: Sequence[Tensor] | None = None, graph: bool = False
+    ) -> None:
         self.retain = retain
         self.targets = targets
         self.graph = graph
-        self.arrived: dict[Any, Any] = {}
-        self.found: dict[Any, Any] = {}
+        self.arrived: dict[Key, Grads] = {}
+        self.found: dict[tuple[Key, int], Tensor] = {}
         self.wanted = {_where(target) for target in targets or ()}
         self.programs = Running(())
 
-    def go(self, losses: Any, given: Any) -> None:
+    def go(self, losses: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         """Run down to the leaves."""
-        roots: list[Any] = []
+        roots: list[Node] = []
         for loss, start in zip(losses, given):
             node = loss.m_node
             if node is None:
@@ -110,14 +112,14 @@ class Pass:
         if roots:
             self._walk(roots)
 
-    def _root_leaf(self, loss: Any, start: object) -> None:
+    def _root_leaf(self, loss: Tensor, start: object) -> None:
         if loss.stop_gradient:
             return
         first = new(loss.m_shape, loss.m_dtype, "full_like")
         del start
         self._at_leaf(loss, loss.source.keeper(), first)
 
-    def _walk(self, roots: Sequence[OperatorNode]) -> None:
+    def _walk(self, roots: Sequence[Node]) -> None:
         order = list(reachable(roots))
         degrees = in_degrees(roots, order)
         needed = self._needed(order)
@@ -139,7 +141,7 @@ class Pass:
             while complete:
                 self._at_leaf(*complete.pop(0))
 
-    def _begin(self, roots: Sequence[OperatorNode]) -> None:
+    def _begin(self, roots: Sequence[Node]) -> None:
         """Give programs that a pass begins with what it begins with."""
         for node in roots:
             for grad in self.arrived[id(node)]:
@@ -150,7 +152,14 @@ class Pass:
         if not self.retain and self.targets is None:
             node.release()
 
-    def _pass_on(self, node: Any, results: Any, degrees: Any, needed: Any, ready: Any) -> None:
+    def _pass_on(
+        self,
+        node: Node,
+        results: deque[Tensor | None],
+        degrees: dict[Key, int],
+        needed: set[Key] | None,
+        ready: deque[Node],
+    ) -> None:
         for edge in node.edges:
             grad = results.popleft()
             if edge is None:
@@ -170,11 +179,11 @@ class Pass:
                     self.arrived.pop(id(edge.node), None)
                 continue
             whole = self.arrived.pop(edge.key, [None])[0]
-            if not self.programs.keep(node, edge.leaf(), edge.keeper(), whole):
-                self._at_leaf(edge.leaf(), edge.keeper(), whole)
+            if not self.programs.keep(node, edge.end(), edge.place(), whole):
+                self._at_leaf(edge.end(), edge.place(), whole)
             del whole
 
-    def _step(self, node: Any, grads: Any, needed: Any) -> Any:
+    def _step(self, node: Node, grads: Grads, needed: set[Key] | None) -> deque[Tensor | None]:
         """Run one node with the gradients of its outputs."""
         for slot, hooks in node.hooks.items():
             for hook in list(hooks.values()):
@@ -192,7 +201,7 @@ class Pass:
         wants = [edge is not None and (needed is None or edge.key in needed) for edge in node.edges]
         return deque(node.run(grads, self.graph, wants))
 
-    def _collect(self, edge: Any, grad: Tensor) -> None:
+    def _collect(self, edge: Edge, grad: Tensor | None) -> None:
         """Add a gradient, in place, to those that have arrived for a node or a leaf."""
         if edge.node is None:
             slots, slot = self.arrived.setdefault(edge.key, [None]), 0
@@ -209,7 +218,7 @@ class Pass:
         elif before.m_strides is not None or grad.m_strides is not None:
             slots[slot] = _added(before, grad)
 
-    def _at_leaf(self, leaf: Any, keeper: Any, grad: Tensor) -> None:
+    def _at_leaf(self, leaf: Tensor | None, keeper: Keeper | None, grad: Tensor | None) -> None:
         """Put a leaf's whole gradient in place, or add it into the one kept from before: where that
         is still there, though the leaf may be gone."""
         if grad is None:
@@ -222,37 +231,41 @@ class Pass:
             if leaf is not None and _where(leaf) in self.wanted:
                 self.found[_where(leaf)] = grad
             return
-        if keeper is not None and keeper.grad is None:
-            keeper.grad = _alone(grad)
-        elif keeper is not None and (keeper.grad.m_rows or grad.m_rows):
-            keeper.grad = _joined(keeper.grad, grad)
+        if keeper is not None:
+            _keep(keeper, grad)
         for key, hook in hooks:
             if isinstance(key, tuple):
                 hook()
 
-    def _needed(
-        self, order: Sequence[OperatorNode | PlainNode | RecurrentNode]
-    ) -> set[object] | None:
+    def _needed(self, order: Sequence[Node]) -> set[Key] | None:
         """Return the nodes and leaves on a way to a target; None where all are."""
         if self.targets is None:
             return None
         return on_a_way(order, {place for place, _ in self.wanted})
 
-    def results(self) -> Any:
+    def results(self) -> Grads:
         """Return the gradients that were asked for."""
-        results = [self.found.get(_where(target)) for target in self.targets]
+        results = [self.found.get(_where(target)) for target in self.targets or ()]
         self.found.clear()
         return results
 
 
-def _alone(grad: Tensor) -> Any:
+def _keep(keeper: Keeper, grad: Tensor) -> None:
+    """Put a gradient in its place, or add it in place to the one that is there."""
+    if keeper.grad is None:
+        keeper.grad = _alone(grad)
+    elif keeper.grad.m_rows or grad.m_rows:
+        keeper.grad = _joined(keeper.grad, grad)
+
+
+def _alone(grad: Tensor) -> Tensor:
     """Return a gradient as its leaf keeps it."""
     grad_alone = grad.detach()
     grad_alone.m_rows = grad.m_rows
     return grad_alone
 
 
-def _added(before: Any, grad: Tensor) -> Any:
+def _added(before: Tensor, grad: Tensor) -> Tensor:
     """Add a gradient in place to one that arrived before it. Of views in another order Paddle makes
     copies in order: of what is added for as long as that takes, of what it is added to for good."""
     total = (
@@ -263,7 +276,7 @@ def _added(before: Any, grad: Tensor) -> Any:
     return total
 
 
-def _joined(before: Any, grad: Tensor) -> Any:
+def _joined(before: Tensor, grad: Tensor) -> Tensor:
     """Add gradients of rows: rows are put behind rows, and a dense gradient takes them in."""
     if not grad.m_rows:
         return grad
@@ -276,13 +289,21 @@ def _joined(before: Any, grad: Tensor) -> Any:
     return joined
 
 
-def _where(tensor: Tensor) -> tuple[tuple[str, int], int] | tuple[int, object]:
+def _where(tensor: Tensor) -> tuple[Key, int]:
     if tensor.m_node is None:
         return ("leaf", id(weakref.ref(tensor))), 0
     return id(tensor.m_node), tensor.m_slot
 
 
-def _hooked(hook: Callable[..., object], grad: Tensor) -> Any:
+@overload
+def _hooked(hook: Hook, grad: Tensor) -> Tensor: ...
+
+
+@overload
+def _hooked(hook: Hook, grad: Tensor | None) -> Tensor | None: ...
+
+
+def _hooked(hook: Hook, grad: Tensor | None) -> Tensor | None:
     """Call a hook on a gradient; it returns another, or None to leave it."""
     if grad is None:
         return None

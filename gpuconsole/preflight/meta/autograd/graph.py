@@ -7,11 +7,51 @@ and a `key` that tells its end from others: `id(node)` where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+N = TypeVar("N", bound="Node")
+K = TypeVar("K", bound=Hashable)
+N_co = TypeVar("N_co", covariant=True)
+K_co = TypeVar("K_co", covariant=True)
 
 
-def reachable(roots: Iterable[Any]) -> Iterator[Any]:
+class Leads(Protocol[N_co]):
+    """An edge, by the node that it leads to."""
+
+    @property
+    def node(self) -> N_co | None:
+        """The node, None for a leaf."""
+
+
+class Node(Protocol):
+    """A node, by what leads from it to others."""
+
+    @property
+    def edges(self) -> Sequence[Leads[Self] | None]:
+        """Where the gradients of its inputs go."""
+
+
+class Keyed(Protocol[K_co]):
+    """An edge, by its key."""
+
+    @property
+    def key(self) -> K_co:
+        """What tells its end from others."""
+
+
+class Ends(Protocol[K_co]):
+    """A node, by the keys of its edges."""
+
+    @property
+    def edges(self) -> Sequence[Keyed[K_co] | None]:
+        """Where the gradients of its inputs go."""
+
+
+def reachable(roots: Iterable[N]) -> Iterator[N]:
     """Give the nodes behind some, each once, those that were found last first."""
     pending = list(roots)
     seen = {id(node) for node in pending}
@@ -24,9 +64,9 @@ def reachable(roots: Iterable[Any]) -> Iterator[Any]:
                 pending.append(edge.node)
 
 
-def in_degrees(roots: Iterable[Any], order: Iterable[Any]) -> dict[Any, int]:
+def in_degrees(roots: Iterable[object], order: Iterable[Ends[K]]) -> dict[int | K, int]:
     """Return how many edges of the nodes `order` lead to each node and leaf, by key."""
-    degrees: dict[Any, int] = {id(root): 0 for root in roots}
+    degrees: dict[int | K, int] = {id(root): 0 for root in roots}
     for node in order:
         for edge in node.edges:
             if edge is not None:
@@ -34,9 +74,9 @@ def in_degrees(roots: Iterable[Any], order: Iterable[Any]) -> dict[Any, int]:
     return degrees
 
 
-def on_a_way(order: Sequence[Any], wanted: set[Any]) -> set[Any]:
+def on_a_way(order: Sequence[Ends[K]], wanted: set[K]) -> set[int | K]:
     """Return the keys of the nodes from which a way leads to one that is wanted, and of those."""
-    needed: set[Any] = set()
+    needed: set[int | K] = set()
     while True:
         before = len(needed)
         for node in reversed(order):

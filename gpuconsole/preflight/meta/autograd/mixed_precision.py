@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import word
 from ..state import STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..tensor.tensor import Tensor
 
@@ -37,7 +37,7 @@ class Tracer:
     def __init__(self, own: object) -> None:
         object.__setattr__(self, "own", own)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return Place() if name == "_expected_place" else getattr(self.own, name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -47,8 +47,8 @@ class Tracer:
 def install() -> None:
     """Let `paddle.amp` work as it does where there is a device."""
     for name in ("auto_cast", "grad_scaler"):
-        module: Any = importlib.import_module(f"paddle.amp.{name}")
-        module._dygraph_tracer = tracer
+        module = importlib.import_module(f"paddle.amp.{name}")
+        vars(module)["_dygraph_tracer"] = tracer
         for asked in ("_is_gpu_float16_supported", "_is_gpu_bfloat16_supported"):
             if hasattr(module, asked):
                 setattr(module, asked, lambda: True)
@@ -60,29 +60,31 @@ def tracer() -> Tracer | None:
     return None if own is None else Tracer(own)
 
 
-def grads_lists(parameters: Any) -> tuple[list[Tensor], ...]:
+def grads_lists(parameters: Iterable[Tensor]) -> tuple[list[Tensor], ...]:
     """Return the gradients of parameters by type: float16, bfloat16, float32."""
-    by_type: dict[str, list[Any]] = {"float16": [], "bfloat16": [], "float32": []}
+    by_type: dict[str, list[Tensor]] = {"float16": [], "bfloat16": [], "float32": []}
     for parameter in parameters:
-        if parameter.m_grad is not None and word(parameter.m_grad.m_dtype) in by_type:
-            by_type[word(parameter.m_grad.m_dtype)].append(parameter.m_grad)
+        grad = parameter.m_grad
+        if grad is not None and word(grad.m_dtype) in by_type:
+            by_type[word(grad.m_dtype)].append(grad)
     return by_type["float16"], by_type["bfloat16"], by_type["float32"]
 
 
-def grads_types(parameters: Any) -> list[object]:
+def grads_types(parameters: Iterable[Tensor]) -> list[int]:
     """Return the numbers of the types of the gradients that there are."""
     numbers = {"float16": 4, "bfloat16": 22, "float32": 5}
-    grads = [parameter.m_grad for parameter in parameters if parameter.m_grad is not None]
-    return [numbers.get(word(grad.m_dtype), 5) for grad in grads]
+    grads = [parameter.m_grad for parameter in parameters]
+    return [numbers.get(word(grad.m_dtype), 5) for grad in grads if grad is not None]
 
 
-def master_grads(parameters: Any) -> None:
+def master_grads(parameters: Iterable[Tensor]) -> None:
     """Turn the gradients of parameters into float32."""
     for parameter in parameters:
-        if parameter.m_grad is not None and word(parameter.m_grad.m_dtype) != "float32":
-            parameter.m_grad = STATE.call("cast", (parameter.m_grad, STATE.paddle.float32), {})
+        grad = parameter.m_grad
+        if grad is not None and word(grad.m_dtype) != "float32":
+            parameter.m_grad = STATE.call("cast", (grad, STATE.paddle.float32), {})
 
 
-def final_hook(hook: Callable[..., object]) -> None:
+def final_hook(hook: Callable[[], object]) -> None:
     """Call a function once at the end of the next backward pass."""
     STATE.final_hooks.append(hook)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new
 from ..inference import infer, kernels, views
@@ -13,10 +14,14 @@ from ..sizes import DIFFERENTIABLE, count, nbytes, word
 from ..state import STATE, Unsupported, rightly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from paddle.base.core import DataType
 
     from ..inference.infer import Entry, Gradient, Spec, Step
     from ..tensor.tensor import Keeper, Tensor
+    from ..types import Grads, Hook, Key, Rows, Shape
+    from .to_static import Program
 
 
 class Edge:
@@ -35,9 +40,17 @@ class Edge:
         self.parameter = tensor.m_node is None and tensor.persistable
 
     @property
-    def key(self) -> int | tuple[int | str, ...]:
+    def key(self) -> Key:
         """What tells this edge's end from others."""
         return id(self.node) if self.node is not None else ("leaf", id(self.leaf))
+
+    def end(self) -> Tensor | None:
+        """Return the leaf that it leads to, None where that is gone or there is a node."""
+        return self.leaf() if self.leaf is not None else None
+
+    def place(self) -> Keeper | None:
+        """Return the place of the leaf's gradient, None as for `end`."""
+        return self.keeper() if self.keeper is not None else None
 
 
 class Saved:
@@ -45,17 +58,17 @@ class Saved:
 
     __slots__ = ("block", "packed", "shape", "strides")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.shape, self.strides = tensor.m_shape, tensor.m_strides
-        self.packed: Any = None
+        self.packed: tuple[Callable[[object], object], object] | None = None
+        self.block: Block | None = None
         if STATE.hooks:
             pack, unpack = STATE.hooks[-1]
-            self.block = None
             self.packed = (unpack, pack(tensor.detach()))
         else:
             self.block = tensor.m_block
 
-    def open(self) -> Any:
+    def open(self) -> Block | None:
         """Return the memory, unpacked where a hook packed it."""
         if self.packed is None:
             return self.block
@@ -64,33 +77,35 @@ class Saved:
         return given.m_block if isinstance(given, STATE.tensor) else None
 
 
-class Node:
+class Node(abc.ABC):
     """The backward step of one operator; `edges` has None for inputs without a gradient."""
 
-    def __init__(self, name: str, edges: Any, outputs: Any) -> None:
+    def __init__(self, name: str, edges: Sequence[Edge | None], outputs: Sequence[Tensor]) -> None:
         self.label = name
         self.edges = edges
-        self.outputs = [(output.m_shape, output.m_dtype) for output in outputs]
-        self.hooks: dict[int, dict[int, Any]] = {}
-        self.retained: dict[int, Any] = {}
+        self.outputs: list[tuple[Shape, DataType]] = [
+            (output.m_shape, output.m_dtype) for output in outputs
+        ]
+        self.hooks: dict[int, dict[int, Hook]] = {}
+        self.retained: dict[int, weakref.ref[Keeper]] = {}
         self.done = False
-        self.program: Any = STATE.program
+        self.program: Program | None = STATE.program
         """The program that it is a part of, None where it runs by itself."""
-        self.keepers: Any = ()
+        self.keepers: Sequence[Keeper] = ()
         """The places of the gradients of the tensors that it reads."""
         for slot, output in enumerate(outputs):
             output.m_node, output.m_slot, output.stop_gradient = self, slot, False
 
-    def name(self) -> Any:
+    def name(self) -> str:
         """Return the operator's name, as Paddle's nodes do."""
         return self.label
 
     @property
-    def next_functions(self) -> list[object]:
+    def next_functions(self) -> list[Node]:
         """Nodes behind this one."""
         return [edge.node for edge in self.edges if edge is not None and edge.node is not None]
 
-    def hook(self, slot: Any, function: Callable[..., object]) -> int:
+    def hook(self, slot: int, function: Hook) -> int:
         """Call a function with the gradient of an output, once it is whole."""
         mine = self.hooks.setdefault(slot, {})
         number = max(mine, default=-1) + 1
@@ -101,12 +116,12 @@ class Node:
         """Keep the gradient of an output in its tensor."""
         self.retained[tensor.m_slot] = weakref.ref(tensor.keeper())
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    @abc.abstractmethod
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Return the gradients of the inputs, in the order of the edges; clears `grads`.
 
         `graph`: whether they are to be differentiated again. `wants`: which edges need one.
         """
-        raise NotImplementedError
 
     def release(self) -> None:
         """Let go of what was saved."""
@@ -119,30 +134,31 @@ class OperatorNode(Node):
 
     def __init__(
         self,
-        step: Any,
+        entry: Entry,
+        step: Step,
         gradient: Gradient,
-        edges: object,
-        places: Sequence[tuple[int, ...]],
-        outputs: Sequence[Tensor],
-        tensors: Any,
+        edges: Sequence[Edge],
+        places: Sequence[tuple[int, int]],
+        outputs: Sequence[tuple[int, int, Tensor]],
+        tensors: Mapping[int, Tensor | None],
     ) -> None:
         self.step = step
         self.gradient = gradient
         self.places = places
         """For each edge: operand and place of the input."""
-        self.slots: list[Any] = []
-        self.specs: Any = ()
-        self.entry: Any = None
-        self.kept: Any = ()
-        self.saved: dict[int, Any] = {}
+        self.slots = [(slot, place) for slot, place, _ in outputs]
+        """The result and the place in it of each output."""
+        self.specs, self.entry = entry.specs, entry
+        self.kept: Sequence[Tensor | None] = ()
+        self.saved: dict[int, Saved] = {}
         for number in gradient.saved:
             tensor = tensors.get(number)
             if tensor is not None:
                 self.saved[number] = Saved(tensor)
-        super().__init__(step.name, edges, outputs)
+        super().__init__(step.name, edges, [tensor for _, _, tensor in outputs])
         self.keepers = keepers(tensors.get(number) for number in gradient.touched)
 
-    def run(self, grads: list[Tensor | None], graph: Any, wants: object) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Run the gradient's operators."""
         if self.done:
             words = f"Trying to backward through {self.label} a second time: "
@@ -151,10 +167,10 @@ class OperatorNode(Node):
         grads.clear()
         return runner.go()
 
-    def origin(self, number: object) -> Any:
+    def origin(self, number: int) -> tuple[Edge | None, Node | None, int]:
         """Return the edge of an input, or the node and slot that made a value."""
         for edge, (operand, place) in zip(self.edges, self.places):
-            if self.step.inputs[operand][place] == number:
+            if edge is not None and self.step.inputs[operand][place] == number:
                 return edge, edge.node, edge.slot
         for position, (slot, place) in enumerate(self.slots):
             if self.step.outputs[slot][place] == number:
@@ -170,7 +186,7 @@ class OperatorNode(Node):
 
 BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3d_double_grad"})
 """Second derivatives of products: operands x, y, the gradient, and what arrived for both."""
-SECOND: dict[str, Any] = {}
+SECOND: dict[str, Callable[[Step, Sequence[Tensor], Grads], Node]] = {}
 """By operator of a gradient: what hangs the node of its own derivative behind its results, where
 Paddle makes that of other operators (see `second_order`)."""
 UNLIKE = frozenset({"sigmoid_double_grad"})
@@ -188,27 +204,31 @@ IN_PLACE = frozenset({"tanh_double_grad", "sigmoid_double_grad"})
 class _Runner:
     """One run of a gradient's operators."""
 
-    def __init__(self, node: OperatorNode, grads: Any, graph: Any, wants: Any) -> None:
+    def __init__(
+        self, node: OperatorNode, grads: Grads, graph: bool, wants: Sequence[bool]
+    ) -> None:
         self.node = node
         self.graph = graph
         self.wants = wants
         # What is to be differentiated again must have all its results.
-        self.gradient = infer.whole(node.entry, node.step) if graph else node.gradient
-        self.unused: set[Any] = set()
-        self.env: dict[int, Any] = {}
+        whole = infer.whole(node.entry, node.step) if graph else None
+        self.gradient = node.gradient if whole is None else whole
+        self.unused: set[int | None] = set()
+        self.env: dict[int, Tensor] = {}
         self.opened = {number: tensor.open() for number, tensor in node.saved.items()}
         for (slot, place), number in self.gradient.given.items():
             position = node.slots.index((slot, place)) if (slot, place) in node.slots else None
-            if position is not None and grads[position] is not None:
-                self.env[number] = grads[position]
+            grad = grads[position] if position is not None else None
+            if grad is not None:
+                self.env[number] = grad
 
-    def go(self) -> Any:
+    def go(self) -> Grads:
         node, gradient = self.node, self.gradient
         wanted = [
             gradient.results[operand][place] if wants else None
             for (operand, place), wants in zip(node.places, self.wants)
         ]
-        last = _last_uses(gradient.steps, wanted)
+        last = _last_uses(gradient.steps)
         self.unused = {number for step in gradient.steps for row in step.outputs for number in row
                        if number not in last and number not in wanted}  # fmt: skip
         for at, step in enumerate(gradient.steps):
@@ -218,23 +238,25 @@ class _Runner:
                     del self.env[number]
         return [None if number is None else self.env.get(number) for number in wanted]
 
-    def _run(self, step: Any, wanted: Any) -> None:
+    def _run(self, step: Step, wanted: Sequence[int | None]) -> None:
         given = self.gradient.given
         bilinear = step.name in BILINEAR
         lacking = self._lacking(step) if bilinear else set()
         for place, numbers in enumerate(step.inputs if not bilinear else ()):
             for number in numbers:
                 # What did not arrive is filled with zeros.
-                if number in given.values() and number not in self.env:
+                if number is not None and number in given.values() and number not in self.env:
                     if place in step.unneeded or step.name in infer.TWICE.values():
                         continue
-                    spec = self.node.specs[number]
-                    self.env[number] = new(spec.shape, spec.dtype, "full_like")
+                    lacked = self.node.specs[number]
+                    self.env[number] = new(lacked.shape, lacked.dtype, "full_like")
         copies = self._copies(step)
         outputs = self._alias(step, wanted)
         for slot, (numbers, specs) in enumerate(zip(step.outputs, step.specs)):
             for number, spec in zip(numbers, specs):
-                if slot in lacking or number in self.unused or number is None or number in outputs:
+                if number is None or spec is None or number in self.unused or number in outputs:
+                    continue
+                if slot in lacking:
                     continue
                 outputs[number] = new(spec.shape, spec.dtype, step.name)
         nbytes_made = sum(output.nbytes for output in outputs.values())
@@ -259,31 +281,32 @@ class _Runner:
             for row in step.inputs
         ]
 
-    def _lacking(self, step: Step) -> set[object]:
+    def _lacking(self, step: Step) -> set[int]:
         """Return the results of a second derivative of a product that cannot be made: each needs
         what has arrived for the other factor."""
         arrived = [any(number in self.env for number in row) for row in step.inputs]
         first, second = arrived[3], arrived[4]
         return {place for place, there in ((0, second), (1, first)) if not there}
 
-    def _hang(self, step: Any) -> None:
+    def _hang(self, step: Step) -> None:
         """Hang the node of the second derivative behind what a gradient's operator has made."""
         inputs = [[self._shown(number) for number in row] for row in step.inputs]
-        outputs = [[self.env.get(number) for number in row] for row in step.outputs]
+        outputs = [[self._made(number) for number in row] for row in step.outputs]
         flowing = any(
             tensor is not None and not tensor.stop_gradient for row in inputs for tensor in row
         )
         if not flowing:
             return
         if step.name in SECOND:
-            flat = [tensor for row in inputs for tensor in row]
+            flat = [tensor for row in inputs for tensor in row if tensor is not None]
             SECOND[step.name](step, flat, [tensor for row in outputs for tensor in row])
             return
         if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
             order = "third" if step.name.endswith("_double_grad") else "second"
             raise Unsupported(f"the {order} derivative of {self.node.label.removesuffix('_grad')}")
         numbers = {number: item for row, shown in zip(step.inputs, inputs)
-                   for number, item in zip(row, shown) if item is not None}  # fmt: skip
+                   for number, item in zip(row, shown)
+                   if number is not None and item is not None}  # fmt: skip
         numbers.update(self.env)
         attach(self.node.entry, step, inputs, outputs, numbers)
         if step.name == "add_grad":
@@ -292,12 +315,15 @@ class _Runner:
                 # Measured: it keeps the gradient it was given though it reads nothing of it.
                 first.m_node.kept = inputs[-1]
 
-    def _shown(self, number: Any) -> Any:
+    def _made(self, number: int | None) -> Tensor | None:
+        return None if number is None else self.env.get(number)
+
+    def _shown(self, number: int | None) -> Tensor | None:
         """Return an operand of a gradient's operator with the graph behind it."""
         if number is None or number in self.env:
-            return self.env.get(number)
+            return self._made(number)
         edge, node, slot = self.node.origin(number)
-        leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
+        leaf = edge.end() if edge is not None else None
         if leaf is not None:
             return leaf
         spec = self.node.specs[number]
@@ -306,7 +332,7 @@ class _Runner:
             tensor.m_node, tensor.m_slot, tensor.stop_gradient = node, slot, False
         return tensor
 
-    def _copies(self, step: Any) -> list[object] | list[Block]:
+    def _copies(self, step: Step) -> list[Block]:
         """Return the copies that a kernel makes of tensors with elements out of order."""
         if step.name in views.VIEWS:
             return []
@@ -315,15 +341,15 @@ class _Runner:
             if place in step.unneeded:
                 continue
             for number in numbers:
-                saved = self.node.saved.get(number)
-                tensor = self.env.get(number)
+                saved = None if number is None else self.node.saved.get(number)
+                tensor = self._made(number)
                 if saved is not None and saved.strides is not None:
                     copies.append(self._copy(saved.shape, saved.block))
                 elif tensor is not None and tensor.m_strides is not None:
                     copies.append(Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True))
         return copies
 
-    def _copy(self, shape: tuple[int, ...], block: Block) -> Block:
+    def _copy(self, shape: Shape, block: Block | None) -> Block:
         whole = block.nbytes if block is not None else 0
         return Block(STATE.ledger, min(whole, 4 * count(shape)), "contiguous", inside=True)
 
@@ -342,24 +368,24 @@ class _Runner:
             if spec is not None and number not in self.unused
         ]  # fmt: skip
 
-    def _alias(self, step: Any, wanted: list[int]) -> dict[int, Tensor]:
+    def _alias(self, step: Step, wanted: Sequence[int | None]) -> dict[int, Tensor]:
         """Return results that lie in memory that exists: views and gradients made in place."""
-        grads = [n for numbers in step.inputs for n in numbers if n in self.env]
+        grads = [n for numbers in step.inputs for n in numbers if n is not None and n in self.env]
         first_out = next((n for n in step.outputs[0] if n is not None), None)
-        if first_out is None or not grads:
-            return {}
         spec = step.specs[0][0]
+        if first_out is None or spec is None or not grads:
+            return {}
         arrived = self.env[grads[-1]]
         if step.name == "batch_norm_double_grad":
             return self._over_gradient(step)
         if step.name in IN_PLACE:
             last, last_spec = step.outputs[-1][0], step.specs[-1][0]
-            if self.graph or last is None or last in self.unused:
+            if self.graph or last is None or last_spec is None or last in self.unused:
                 return {}
             return {last: _shared(arrived, last_spec, arrived.m_strides)}
         if step.name in views.VIEWS:
             if step.name == "transpose_grad":
-                strides: Any = views.picked(step, arrived, spec.shape)
+                strides = views.picked(step, arrived, spec.shape)
                 return {first_out: _shared(arrived, spec, strides)}
             fits, strides = views.reshaped(arrived.m_shape, arrived.m_strides, spec.shape)
             return {first_out: _shared(arrived, spec, strides)} if fits else {}
@@ -388,40 +414,40 @@ class _Runner:
     def _over_gradient(self, step: Step) -> dict[int, Tensor]:
         """Return the last result of a second derivative of a norm of batches, which is made in the
         memory of the gradient that the first derivative was given, if nothing else holds that."""
-        last, given = step.outputs[-1][0], step.inputs[6][0]
+        last, given, spec = step.outputs[-1][0], step.inputs[6][0], step.specs[-1][0]
         block = None if given is None else self.opened.get(given)
-        if self.graph or last is None or last in self.unused or block is None:
+        if self.graph or last is None or spec is None or last in self.unused or block is None:
             return {}
         if sys.getrefcount(block) > HELD:
             return {}
-        return {last: in_block(block, step.specs[-1][0])}
+        return {last: in_block(block, spec)}
 
 
-def keepers(tensors: Any) -> list[Keeper]:
+def keepers(tensors: Iterable[Tensor | None]) -> list[Keeper]:
     """Return what holds the gradients of some tensors, where they may have any."""
     return [
         tensor.m_keeper for tensor in tensors if tensor is not None and tensor.m_keeper is not None
     ]
 
 
-def _bytes(spec: Any) -> int:
+def _bytes(spec: Spec) -> int:
     return nbytes(spec.shape, spec.dtype)
 
 
-def in_block(block: object, spec: Any) -> Any:
+def in_block(block: Block | None, spec: Spec) -> Tensor:
     """Return a tensor of a shape and type that lies in some memory."""
     tensor = STATE.tensor.__new__(STATE.tensor)
     tensor.m_shape, tensor.m_dtype, tensor.m_block = spec.shape, spec.dtype, block
     return tensor
 
 
-def _shared(tensor: Tensor, spec: object, strides: tuple[int, ...] | None) -> Any:
+def _shared(tensor: Tensor, spec: Spec, strides: Shape | None) -> Tensor:
     shared = in_block(tensor.m_block, spec)
     shared.m_strides = strides
     return shared
 
 
-def _last_uses(steps: Sequence[Step], wanted: object) -> dict[int, int]:
+def _last_uses(steps: Sequence[Step]) -> dict[int, int]:
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
         for numbers in step.inputs:
@@ -434,17 +460,23 @@ def _last_uses(steps: Sequence[Step], wanted: object) -> dict[int, int]:
 class PlainNode(Node):
     """A backward step with gradients that are new tensors of given shapes."""
 
-    def __init__(self, name: str, inputs: Any, outputs: Any, saved: Any = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        saved: Sequence[Tensor] = (),
+    ) -> None:
         self.saved = [Saved(tensor) for tensor in saved]
         super().__init__(name, [edge_of(tensor) for tensor in inputs], outputs)
         self.keepers = keepers(saved)
 
-    def run(self, grads: list[Tensor], graph: Any, wants: list[bool]) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Make the gradients."""
         arrived = next((grad for grad in grads if grad is not None), None)
         copies = in_order(grads)
         grads.clear()
-        results: list[Any] = []
+        results: Grads = []
         for edge, wanted in zip(self.edges, wants):
             if edge is None or not wanted:
                 results.append(None)
@@ -466,7 +498,7 @@ class PlainNode(Node):
 class RowsNode(PlainNode):
     """Rows looked up: the gradient holds as many rows as were asked for."""
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Make a gradient of rows: one for each place that was looked up."""
         arrived = next(grad for grad in grads if grad is not None)
         grads.clear()
@@ -477,7 +509,7 @@ class RowsNode(PlainNode):
         return [results]
 
 
-def in_order(tensors: Sequence[Tensor]) -> list[Block]:
+def in_order(tensors: Iterable[Tensor | None]) -> list[Block]:
     """Return the copies that a kernel makes of tensors with elements out of order."""
     return [
         Block(STATE.ledger, tensor.nbytes, "contiguous", inside=True)
@@ -486,12 +518,12 @@ def in_order(tensors: Sequence[Tensor]) -> list[Block]:
     ]
 
 
-def edge_of(tensor: Any) -> Edge | None:
+def edge_of(tensor: Tensor) -> Edge | None:
     """Return the edge to a tensor, None where no gradient is needed."""
     return None if tensor.stop_gradient else Edge(tensor)
 
 
-def needed(tensors: Any) -> bool:
+def needed(tensors: Iterable[Tensor]) -> bool:
     """Tell whether a node is to be made for an operator of these inputs."""
     return STATE.has_grad() and any(not tensor.stop_gradient for tensor in tensors)
 
@@ -503,10 +535,10 @@ def differentiable(tensor: Tensor) -> bool:
 
 def attach(
     entry: Entry,
-    step: object,
-    inputs: Any,
-    outputs: Sequence[list[Tensor] | list[Tensor | None]],
-    tensors: object,
+    step: Step,
+    inputs: Rows,
+    outputs: Rows,
+    tensors: Mapping[int, Tensor | None],
 ) -> None:
     """Hang a node behind an operator's outputs where a gradient flows to an input.
 
@@ -531,15 +563,14 @@ def attach(
     gradient = infer.gradient(entry, step, stops)
     if gradient is None:
         return
-    places = [
-        (operand, place)
+    flowing = [
+        (operand, place, tensor)
         for operand, row in enumerate(inputs)
         for place, tensor in enumerate(row)
-        if not stops[operand][place] and gradient.results[operand][place] is not None
+        if tensor is not None
+        and not stops[operand][place]
+        and gradient.results[operand][place] is not None
     ]
-    edges = [Edge(inputs[operand][place]) for operand, place in places]
-    node = OperatorNode(
-        step, gradient, edges, places, [tensor for _, _, tensor in differentiated], tensors
-    )
-    node.slots = [(slot, place) for slot, place, _ in differentiated]
-    node.specs, node.entry = entry.specs, entry
+    edges = [Edge(tensor) for _, _, tensor in flowing]
+    places = [(operand, place) for operand, place, _ in flowing]
+    OperatorNode(entry, step, gradient, edges, places, differentiated, tensors)

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..allocation import new
-from ..state import STATE
+from ..state import STATE, Unsupported
 from .nodes import Node, edge_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ..tensor.tensor import Tensor
+    from ..types import Grads
+
+
+class Context(Protocol):
+    """What a `PyLayer`'s forward leaves for its backward."""
+
+    non_differentiable: Sequence[Tensor] | None
+    materialize_grads: bool
+
+    def backward(self, *grads: Tensor | None) -> object:
+        """Return the gradients of the inputs."""
 
 
 class PyLayer:
     """Operators with forward and backward in Python."""
 
-    container: Any = ()
+    container: Sequence[object] = ()
     materialize_grads = True
-    non_differentiable: Any = ()
-    not_inplace_tensors: Any = ()
+    non_differentiable: Sequence[Tensor] = ()
+    not_inplace_tensors: Sequence[Tensor] = ()
     grad_in_dtype_consistent = True
-    _backward_function: Any = None
-    forward: Any = None
+    _backward_function: ClassVar[Callable[[], Context]]
+    forward: ClassVar[Callable[..., object]]
 
     @classmethod
     def name(cls) -> str:
@@ -26,7 +42,7 @@ class PyLayer:
         return cls.__name__
 
     @classmethod
-    def apply(cls, *args: object, **kwargs: object) -> Any:
+    def apply(cls, *args: object, **kwargs: object) -> object:
         """Run forward without a graph and hang the backward behind its outputs."""
         context = cls._backward_function()
         before = STATE.core._has_grad()
@@ -41,7 +57,7 @@ class PyLayer:
         return _hang(cls, context, inputs, results)
 
 
-def _tensors(value: Any) -> Any:
+def _tensors(value: object) -> list[Tensor]:
     if isinstance(value, STATE.tensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -49,9 +65,9 @@ def _tensors(value: Any) -> Any:
     return []
 
 
-def _hang(cls: type, context: Any, inputs: Any, results: Any) -> Any:
+def _hang(cls: type, context: Context, inputs: Sequence[Tensor], results: object) -> object:
     single = not isinstance(results, (list, tuple))
-    outputs = [results] if single else list(results)
+    outputs = list(results) if isinstance(results, (list, tuple)) else [results]
     frozen = {id(tensor) for tensor in context.non_differentiable or ()}
     for place, output in enumerate(outputs):
         if isinstance(output, STATE.tensor) and any(output is given for given in inputs):
@@ -71,18 +87,23 @@ def _hang(cls: type, context: Any, inputs: Any, results: Any) -> Any:
 class PyNode(Node):
     """The backward step of a `PyLayer`."""
 
-    def __init__(self, cls: type, context: Any, inputs: Any, outputs: object) -> None:
+    def __init__(
+        self, cls: type, context: Context, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> None:
         self.cls = cls
-        self.context = context
+        self.context: Context | None = context
         self.dtypes = [(tensor.m_shape, tensor.m_dtype) for tensor in inputs]
         super().__init__(cls.__name__, [edge_of(tensor) for tensor in inputs], outputs)
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Run the backward written in Python."""
+        context = self.context
+        if context is None:
+            raise Unsupported(f"a second backward pass through {self.label}")
         given = []
         for slot, (shape, dtype) in enumerate(self.outputs):
             grad, grads[slot] = grads[slot], None
-            if grad is None and self.context.materialize_grads:
+            if grad is None and context.materialize_grads:
                 # An output that nothing was computed from gets zeros.
                 grad = new(shape, dtype, "full_like")
             given.append(grad)
@@ -91,7 +112,7 @@ class PyNode(Node):
         before = STATE.core._has_grad()
         STATE.core._set_has_grad(bool(graph))
         try:
-            returned = self.context.backward(*_taken(given))
+            returned = context.backward(*_taken(given))
         finally:
             STATE.core._set_has_grad(before)
         grads_found = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -106,7 +127,7 @@ class PyNode(Node):
         self.done = True
 
 
-def _taken(values: Any) -> Any:
+def _taken(values: Grads) -> Iterator[Tensor | None]:
     """Hand values over, keeping none."""
     while values:
         yield values.pop(0)

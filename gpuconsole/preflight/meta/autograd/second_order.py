@@ -6,7 +6,7 @@ and what lives until its end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new
 from ..inference import infer
@@ -14,14 +14,18 @@ from ..state import STATE
 from .nodes import SECOND, Node, Saved, edge_of, in_block, keepers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ..inference.infer import Step
+    from ..tensor.tensor import Tensor
+    from ..types import Grads, OneTensor
 
 
-def _op(name: str, *args: object) -> Any:
+def _op(name: OneTensor, *args: object) -> Tensor:
     return STATE.call(name, args, {})
 
 
-def _as_large(product: Any, like: Any) -> Any:
+def _as_large(product: Tensor, like: Tensor) -> Tensor:
     """Sum a product over the axes along which an operand was repeated."""
     wanted = like.m_shape
     if product.m_shape == wanted:
@@ -32,17 +36,19 @@ def _as_large(product: Any, like: Any) -> Any:
     return _op("reshape", _op("sum", product, axes, None, False), list(wanted))
 
 
-def _added(first: object, second: object) -> Any:
+def _added(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """Add the two terms of a product's derivative, of which one may be missing."""
     if first is None or second is None:
         return second if first is None else first
     return _op("add", first, second)
 
 
-def multiply(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
+def multiply(
+    step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]
+) -> Grads:
     """Second derivative of a product of elements."""
     (x, y, grad), (for_x, for_y) = operands, arrived
-    results: list[Any] = [None, None, None]
+    results: Grads = [None, None, None]
     if wants[0] and for_y is not None:
         results[0] = _as_large(_op("multiply", for_y, grad), x)
     if wants[1] and for_x is not None:
@@ -53,12 +59,11 @@ def multiply(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     return results
 
 
-def matmul(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
+def matmul(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
     """Second derivative of a product of matrices."""
     (x, y, grad), (for_x, for_y) = operands, arrived
-    attributes = infer.attributes(step)
-    over, under = attributes.get("transpose_x", False), attributes.get("transpose_y", False)
-    results: list[Any] = [None, None, None]
+    over, under = infer.flag(step, "transpose_x"), infer.flag(step, "transpose_y")
+    results: Grads = [None, None, None]
     if wants[0] and for_y is not None:
         pair = (for_y, grad, under, True) if over else (grad, for_y, False, not under)
         results[0] = _as_large(_op("matmul", *pair), x)
@@ -72,10 +77,10 @@ def matmul(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     return results
 
 
-def silu(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
+def silu(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
     """Second derivative of `x * sigmoid(x)`."""
     (x, out, grad), (for_x,) = operands, arrived
-    results: list[Any] = [None, None, None]
+    results: Grads = [None, None, None]
     if for_x is None:
         return results
     share = _op("sigmoid", x)
@@ -95,11 +100,12 @@ def silu(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     return results
 
 
-def tanh(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
+def tanh(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
     """Third derivative of `tanh`: that of its second one by its output, the gradient and what
     arrived there."""
     (out, grad, onward), (for_grad, for_onward) = operands, arrived
-    results: list[Any] = [None, None, None]
+    both: Tensor | None
+    results: Grads = [None, None, None]
     if for_grad is None and for_onward is None:
         return results
     # What is needed more than once is made first, and lives until the end.
@@ -128,7 +134,9 @@ def tanh(step: object, operands: Any, arrived: Any, wants: Any) -> Any:
     return results
 
 
-def _tanh_by_output(twice: Any, both: object, operands: Any, for_onward: Any) -> Any:
+def _tanh_by_output(
+    twice: Tensor, both: Tensor | None, operands: Sequence[Tensor], for_onward: Tensor
+) -> Tensor:
     out, _, onward = operands
     if both is None:
         return _op("multiply", _op("multiply", twice, onward), for_onward)
@@ -140,7 +148,7 @@ def _tanh_by_output(twice: Any, both: object, operands: Any, for_onward: Any) ->
     return result
 
 
-COMPOSITES: dict[str, Any] = {
+COMPOSITES: dict[str, Callable[[Step, Sequence[Tensor], Grads, Sequence[bool]], Grads]] = {
     "matmul_grad": matmul, "multiply_grad": multiply, "silu_grad": silu, "tanh_double_grad": tanh,
 }  # fmt: skip
 """By operator of a gradient: what makes its own derivative of its operands and what arrived."""
@@ -153,7 +161,7 @@ FILLED = frozenset({"tanh_double_grad"})
 class CompositeNode(Node):
     """The derivative of a gradient's operator, made of other operators."""
 
-    def __init__(self, step: Step, operands: Any, outputs: Any) -> None:
+    def __init__(self, step: Step, operands: Sequence[Tensor], outputs: Grads) -> None:
         self.step = step
         self.count = len(outputs)
         self.slots = [place for place, output in enumerate(outputs) if output is not None]
@@ -170,9 +178,9 @@ class CompositeNode(Node):
         super().__init__(step.name, edges, [output for output in outputs if output is not None])
         self.keepers = keepers(operands)
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Run the operators; they can be differentiated again where that is asked for."""
-        arrived: list[Any] = [None] * self.count
+        arrived: Grads = [None] * self.count
         for slot, grad, (shape, dtype) in zip(self.slots, grads, self.outputs):
             lacking = grad is None and self.step.name in FILLED
             arrived[slot] = new(shape, dtype, "full_like") if lacking else grad
@@ -185,10 +193,10 @@ class CompositeNode(Node):
         finally:
             STATE.core._set_has_grad(before)
 
-    def _operand(self, place: Any) -> Any:
+    def _operand(self, place: int) -> Tensor:
         """Return an operand with the graph behind it."""
         saved, edge = self.saved[place], self.origins[place]
-        leaf = edge.leaf() if edge is not None and edge.leaf is not None else None
+        leaf = edge.end() if edge is not None else None
         if leaf is not None:
             return leaf
         tensor = in_block(saved.open(), self.specs[place])

@@ -16,16 +16,18 @@ import importlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..state import STATE
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ..operators.rnn import RecurrentNode
+    from paddle.jit.dy2static.program_translator import StaticFunction
+
     from ..tensor.tensor import Keeper, Tensor
-    from .nodes import Node, OperatorNode, PlainNode
+    from ..types import Whole
+    from .nodes import Node
 
 
 class Program:
@@ -63,21 +65,16 @@ def needs_data() -> None:
 class Running:
     """The programs of one backward pass."""
 
-    def __init__(self, order: Iterable[Any]) -> None:
+    def __init__(self, order: Iterable[Node]) -> None:
         programs = (node.program for node in order if node.program is not None)
         self.left = Counter(program for program in programs if program.compiled)
         """How many nodes of each are yet to run."""
-        self.given: dict[Any, Any] = {program: [] for program in self.left}
+        self.given: dict[Program, list[Tensor]] = {program: [] for program in self.left}
         """Gradients that each was given."""
-        self.made: dict[Any, Any] = {program: [] for program in self.left}
+        self.made: dict[Program, list[Whole]] = {program: [] for program in self.left}
         """Leaves that each has a gradient for, as `(leaf, keeper, gradient)`."""
 
-    def take(
-        self,
-        node: OperatorNode | PlainNode | RecurrentNode | None,
-        start: Program | None,
-        grad: Tensor,
-    ) -> None:
+    def take(self, node: Node | None, start: Program | None, grad: Tensor | None) -> None:
         """A gradient comes from the program `start`, or from none, to a node."""
         into = node.program if node is not None else None
         if into is not start and into in self.given and grad is not None:
@@ -85,39 +82,42 @@ class Running:
                 grad.m_block.lent = True
             self.given[into].append(grad)
 
-    def keep(self, node: Node, leaf: object, keeper: Keeper | None, grad: Tensor) -> bool:
+    def keep(
+        self, node: Node, leaf: Tensor | None, keeper: Keeper | None, grad: Tensor | None
+    ) -> bool:
         """Keep a leaf's gradient until the node's program is through; false where it has none."""
         if node.program not in self.made:
             return False
         self.made[node.program].append((leaf, keeper, grad))
         return True
 
-    def ran(self, node: OperatorNode | PlainNode | RecurrentNode) -> Any:
+    def ran(self, node: Node) -> list[Whole]:
         """A node has run; return what its program hands to leaves if it was the last."""
-        if node.program not in self.left:
+        program = node.program
+        if program is None or program not in self.left:
             return []
-        self.left[node.program] -= 1
-        if self.left[node.program]:
+        self.left[program] -= 1
+        if self.left[program]:
             return []
-        self.given.pop(node.program)
-        return self.made.pop(node.program)
+        self.given.pop(program)
+        return self.made.pop(program)
 
 
 def install(paddle: ModuleType) -> None:
     """Run what a decorator would turn into a program as the Python that it is."""
     paddle.jit.enable_to_static(False)
-    translator: Any = importlib.import_module("paddle.jit.dy2static.program_translator")
+    translator = importlib.import_module("paddle.jit.dy2static.program_translator")
     plain = translator.StaticFunction._call_dygraph_function
-    symbolic: Any = getattr(translator, "SymbolicStaticFunction", ())
+    symbolic: type | tuple[()] = getattr(translator, "SymbolicStaticFunction", ())
 
-    def called(self: Any, *args: object, **kwargs: object) -> Any:
+    def called(self: StaticFunction, *args: object, **kwargs: object) -> object:
         by_parts = isinstance(self, symbolic)
         return run(partial(plain, self, *args, **kwargs), self._is_train_mode(), by_parts)
 
     translator.StaticFunction._call_dygraph_function = called
 
 
-def run(function: Callable[[], object], training: bool, by_parts: bool) -> Any:
+def run(function: Callable[[], object], training: bool, by_parts: bool) -> object:
     """Call a function that is compiled, whole or by parts."""
     if STATE.program is not None or not STATE.has_grad():
         return function()

@@ -6,17 +6,20 @@ row is held against real runs on random data by `tests/real/meta/test_meta_bound
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
-Largest = Callable[[Any, Any], int]
-"""Of the operands' shapes (None where there is none) and the attributes to the largest extent;
-negative where there is no bound."""
+    from ..types import Attributes, Shape
+
+    Shapes: TypeAlias = Sequence[Shape | None]
+    Largest: TypeAlias = Callable[[Shapes, Attributes], int]
+    """Of the operands' shapes (None where there is none) and the attributes to the largest extent;
+    negative where there is no bound."""
 
 RESERVED = {"batch_norm": 5, "batch_norm_": 5, "sync_batch_norm_": 5}
 """Results that only a fused kernel fills, by their place: elsewhere they are empty."""
@@ -34,9 +37,9 @@ decides these: where that is known, so are the shapes, whatever the other argume
 def largest(
     name: str,
     place: int,
-    shapes: Sequence[tuple[int, ...] | None],
-    attributes: Mapping[str, object],
-    part: tuple[int, ...] = (0, 1),
+    shapes: Shapes,
+    attributes: Attributes,
+    part: tuple[int, int] = (0, 1),
 ) -> int | None:
     """Return the largest that an open extent of an operator's result can be; None without bound.
 
@@ -52,68 +55,82 @@ def largest(
     return most if most >= 0 else None
 
 
-def _all(shapes: Sequence[tuple[int, ...]], _: Mapping[str, list[bool]]) -> int:
-    return count(shapes[0])
+def _given(shapes: Shapes, operand: int) -> Shape:
+    """Return the shape of an operand that is there."""
+    return shapes[operand] or ()
 
 
-def _joined(shapes: Sequence[tuple[int, ...]], _: Mapping[str, list[bool]]) -> int:
+def _number(attributes: Attributes, name: str, default: int = -1) -> int:
+    value = attributes.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def _all(shapes: Shapes, _: Attributes) -> int:
+    return count(_given(shapes, 0))
+
+
+def _joined(shapes: Shapes, _: Attributes) -> int:
     import numpy
 
-    return count(numpy.broadcast_shapes(shapes[0], shapes[1]))
+    return count(numpy.broadcast_shapes(_given(shapes, 0), _given(shapes, 1)))
 
 
-def _rows(shapes: Sequence[tuple[int, ...]], _: Mapping[str, float | list[bool]]) -> int:
-    return int(shapes[0][0])
+def _rows(shapes: Shapes, _: Attributes) -> int:
+    return int(_given(shapes, 0)[0])
 
 
-def _along(shapes: Any, attributes: Any) -> int:
-    axis = attributes.get("axis") or ()
-    return int(shapes[0][axis[0]]) if axis else count(shapes[0])
+def _along(shapes: Shapes, attributes: Attributes) -> int:
+    axis, shape = attributes.get("axis"), _given(shapes, 0)
+    return int(shape[axis[0]]) if isinstance(axis, (list, tuple)) and axis else count(shape)
 
 
-def _proposals(shapes: Any, attributes: Any) -> int:
+def _proposals(shapes: Shapes, attributes: Attributes) -> int:
     """scores: [N, anchors, height, width]."""
-    images, *rest = shapes[0]
-    each, before, after = count(rest), attributes["pre_nms_top_n"], attributes["post_nms_top_n"]
-    for most in (before, after):
+    images, *rest = _given(shapes, 0)
+    each = count(rest)
+    for name in ("pre_nms_top_n", "post_nms_top_n"):
+        most = _number(attributes, name)
         each = min(each, most) if most > 0 else each
     return int(images * each)
 
 
-def _levels(place: int, shapes: Sequence[tuple[int, ...]], part: int, parts: int) -> int:
+def _levels(place: int, shapes: Shapes, part: int, parts: int) -> int:
     """boxes: [N, 4], of so many images [images]: what is made of all levels together has N rows,
     whichever level a box is of."""
-    boxes = int(shapes[0][0])
+    boxes = int(_given(shapes, 0)[0])
     if place == 0:
         return boxes * (part + 1) // parts - boxes * part // parts
     images = shapes[1]
     return boxes if place > 1 else int(images[0]) if images else 1
 
 
-def _boxes(shapes: Any, attributes: Any) -> int:
+def _boxes(shapes: Shapes, attributes: Attributes) -> int:
     """scores: [N, classes, boxes], or of one batch of boxes [boxes, classes]."""
-    images = shapes[1][0] if len(shapes[1]) == 3 else 1
-    each, most = count(shapes[1]) // max(1, images), attributes["keep_top_k"]
-    if len(shapes[1]) == 2 and len(shapes) > 2 and shapes[2] is not None:
-        images = shapes[2][0]
+    scores, most = _given(shapes, 1), _number(attributes, "keep_top_k")
+    images = scores[0] if len(scores) == 3 else 1
+    each = count(scores) // max(1, images)
+    counts = shapes[2] if len(scores) == 2 and len(shapes) > 2 else None
+    if counts is not None:
+        images = counts[0]
     return int(images * (min(each, most) if most > 0 else each))
 
 
-def _repeated(_: Sequence[tuple[int, ...]], attributes: Any) -> int:
-    return int(attributes.get("output_size", -1))
+def _repeated(_: Shapes, attributes: Attributes) -> int:
+    return _number(attributes, "output_size")
 
 
 def _sampled(place: int) -> Largest:
-    def most(shapes: Any, attributes: Any) -> int:
-        edges, nodes, each = shapes[0][0], shapes[place][0], attributes["sample_size"]
+    def most(shapes: Shapes, attributes: Attributes) -> int:
+        edges, nodes = _given(shapes, 0)[0], _given(shapes, place)[0]
+        each = _number(attributes, "sample_size")
         # A node may be asked for more than once.
         return int(nodes * min(each, edges) if each > 0 else nodes * edges)
 
     return most
 
 
-def _renumbered(shapes: Sequence[tuple[int, ...] | None], _: Mapping[str, list[bool]]) -> int:
-    return count(shapes[0]) + count(shapes[1])
+def _renumbered(shapes: Shapes, _: Attributes) -> int:
+    return count(_given(shapes, 0)) + count(_given(shapes, 1))
 
 
 LARGEST: dict[str, Largest] = {

@@ -7,7 +7,7 @@ with 3.3.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new, twin
 from ..sizes import nbytes
@@ -16,28 +16,32 @@ from . import infer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .infer import Step
+    from ..tensor.tensor import Tensor
+    from ..types import Rows
+    from .infer import Spec, Step
 
 
-def cached(step: Step, inputs: Any, slot: int, place: int) -> Any:
+def cached(step: Step, inputs: Rows, slot: int, place: int) -> Tensor | None:
     """Return what the kernel keeps of an operand: `slot` 1 is its matrix, others have no memory."""
     operands = inputs[0]
     if slot != 1 or place >= len(operands):
         return None
     x = operands[place]
-    if in_place(infer.attributes(step)["equation"], place, len(x.m_shape)):
+    if x is None:
+        return None
+    if in_place(infer.text(step, "equation"), place, len(x.m_shape)):
         copy = twin(x)
         copy.m_block, copy.m_strides = x.m_block, x.m_strides
         return copy
     return new(x.m_shape, x.m_dtype, "einsum")
 
 
-def _split(equation: Any) -> Any:
+def _split(equation: str) -> tuple[list[str], str]:
     left, _, right = equation.replace(" ", "").partition("->")
     return left.split(","), right
 
 
-def _axes(terms: Sequence[str], right: Any, place: int) -> Any:
+def _axes(terms: Sequence[str], right: str, place: int) -> tuple[list[str], ...]:
     """Return an operand's axes by use: batch (in the first operand's order), own, summed."""
     mine = terms[place]
     others = "".join(term for at, term in enumerate(terms) if at != place)
@@ -47,7 +51,7 @@ def _axes(terms: Sequence[str], right: Any, place: int) -> Any:
     return batch, own, summed
 
 
-def in_place(equation: object, place: int, rank: int) -> Any:
+def in_place(equation: str, place: int, rank: int) -> bool:
     """Tell whether an operand's axes are in the kernel's order."""
     terms, right = _split(equation)
     if len(terms) < 2 or place >= len(terms):
@@ -58,7 +62,7 @@ def in_place(equation: object, place: int, rank: int) -> Any:
     return list(terms[place]) == batch + (summed + own if place else own + summed)
 
 
-def turned(equation: object) -> Any:
+def turned(equation: str) -> bool:
     """Tell whether a product has its axes in another order than is asked for."""
     terms, right = _split(equation)
     if len(terms) != 2:
@@ -67,12 +71,12 @@ def turned(equation: object) -> Any:
     return list(right) != batch + own + _axes(terms, right, 1)[1]
 
 
-def temporary(equation: object, out: int) -> Any:
+def temporary(equation: str, out: int) -> list[int]:
     """Return what the kernel takes for a moment, in bytes; `out` is its result's size."""
     return [out] if turned(equation) else []
 
 
-def work(equation: Any, specs: Any) -> Any:
+def work(equation: str, specs: Sequence[Spec]) -> int:
     """Return what backward takes, its results among that, in bytes: each gradient is an `einsum`
     of its own of the gradient that arrives (the last of `specs`) and the other operands."""
     terms, right = _split(equation)

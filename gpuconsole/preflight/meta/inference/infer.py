@@ -8,17 +8,19 @@ is saved. Entries are kept by name, shapes, types and attributes.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import DIFFERENTIABLE, HALVES, word
 from ..state import STATE, Unsupported
 from . import bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddle.base.core import DataType
-    from paddle.pir import Operation, Value
+    from paddle.pir import Operation, Program, Value
+
+    from ..types import Attributes, Form, Numbers, OwnResult, Shape, Stops
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
 """Operators that stand for attributes where they are not what was called."""
@@ -30,7 +32,7 @@ class Spec:
 
     __slots__ = ("dtype", "rows", "shape")
 
-    def __init__(self, shape: Any, dtype: DataType, rows: bool = False) -> None:
+    def __init__(self, shape: Shape, dtype: DataType, rows: bool = False) -> None:
         self.shape = shape
         self.dtype = dtype
         self.rows = rows
@@ -45,21 +47,22 @@ class Step:
     def __init__(
         self,
         name: str,
-        inputs: Sequence[list[None] | list[int | None] | list[int]],
-        outputs: list[list[int | None] | list[int]],
+        inputs: Sequence[Numbers],
+        outputs: Sequence[Numbers],
         specs: Sequence[Sequence[Spec | None]],
+        op: Operation,
     ) -> None:
         self.name = name
         self.inputs = inputs
         """A list of operands, each a list of numbers (of one, but for lists of tensors)."""
         self.outputs = outputs
         self.specs = specs
-        self.names: Any = ((), ())
-        self.unneeded: Any = ()
+        self.op = op
+        self.names: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self.unneeded: Collection[int] = ()
         """Operands with memory that the operator does not read."""
-        self.attrs: Any = None
-        self.op: Any = None
-        self.grads: dict[Any, Any] = {}
+        self.attrs: Attributes | None = None
+        self.grads: dict[Stops, Gradient | None] = {}
 
 
 class Entry:
@@ -71,15 +74,15 @@ class Entry:
     def __init__(self) -> None:
         self.operators = 0
         """How many operators a program has for it, those that hold attributes among them."""
-        self.steps: list[Any] = []
-        self.values: dict[Any, Any] = {}
+        self.steps: list[Step] = []
+        self.values: dict[int, list[int | None]] = {}
         """Number by hash of the program's value, a list of numbers for joined ones."""
-        self.specs: list[Any] = []
-        self.result: Any = None
-        self.program: Any = None
-        self.sizes: Any = None
-        self.share: Any = None
-        self.half: Any = None
+        self.specs: list[Spec] = []
+        self.result: Form = None
+        self.program: Program = None
+        self.sizes: list[Shape] | None = None
+        self.share: Fraction | None = None
+        self.half: DataType | None = None
 
 
 class Gradient:
@@ -88,23 +91,23 @@ class Gradient:
     __slots__ = ("given", "results", "saved", "steps", "touched")
 
     def __init__(self) -> None:
-        self.steps: list[Any] = []
-        self.results: list[Any] = []
+        self.steps: list[Step] = []
+        self.results: list[list[int | None]] = []
         """By operand and place: the number of its gradient, or None."""
-        self.saved: list[Any] = []
+        self.saved: list[int] = []
         """Numbers of the forward pass with memory that is read."""
-        self.touched: list[Any] = []
+        self.touched: list[int] = []
         """Those that are given, whether or not their memory is read."""
-        self.given: dict[Any, Any] = {}
+        self.given: dict[tuple[int, int], int] = {}
         """The number of the gradient of each output slot."""
 
 
 def build(
-    function: Callable[..., object],
+    function: Callable[..., OwnResult],
     args: Sequence[object],
     kwargs: Mapping[str, object],
     specs: Sequence[Spec],
-    sizes: Any = None,
+    sizes: Sequence[Shape] | Fraction | None = None,
 ) -> Entry:
     """Build a call in a scratch program; `args` have places (see `Place`) for tensors.
 
@@ -119,14 +122,17 @@ def build(
         entry.sizes = list(sizes) if sizes is not None else None
     entry.half = _half(specs)
     if entry.half is not None:
-        args, kwargs = _doubled(entry, args), _doubled(entry, kwargs)
+        args = [_doubled(entry, item) for item in args]
+        kwargs = {key: _doubled(entry, item) for key, item in kwargs.items()}
     with STATE.building():
         entry.program = paddle.static.Program()
         with paddle.static.program_guard(entry.program):
             values = [_data(entry, f"x{place}", spec) for place, spec in enumerate(specs)]
             for value, spec in zip(values, specs):
                 _number(entry, value, spec)
-            out = function(*_filled(args, values), **_filled(kwargs, values))
+            given = [_filled(item, values) for item in args]
+            named = {key: _filled(item, values) for key, item in kwargs.items()}
+            out = function(*given, **named)
         block = entry.program.global_block()
         returned = {value.hash() for value in _leaves(out)}
         for op in block.ops:
@@ -148,16 +154,16 @@ class Place:
         self.number = number
 
 
-def _filled(args: Any, values: Sequence[Value]) -> Any:
-    if isinstance(args, Place):
-        return values[args.number]
-    if isinstance(args, dict):
-        return {key: _filled(argument, values) for key, argument in args.items()}
-    if isinstance(args, list):
-        return [_filled(argument, values) for argument in args]
-    if type(args) is tuple:
-        return tuple(_filled(argument, values) for argument in args)
-    return args
+def _filled(argument: object, values: Sequence[Value]) -> object:
+    if isinstance(argument, Place):
+        return values[argument.number]
+    if isinstance(argument, dict):
+        return {key: _filled(item, values) for key, item in argument.items()}
+    if isinstance(argument, list):
+        return [_filled(item, values) for item in argument]
+    if type(argument) is tuple:
+        return tuple(_filled(item, values) for item in argument)
+    return argument
 
 
 def _half(specs: Sequence[Spec]) -> DataType | None:
@@ -171,7 +177,7 @@ def _half(specs: Sequence[Spec]) -> DataType | None:
     return next((spec.dtype for spec, name in zip(specs, words) if name in HALVES), None)
 
 
-def _doubled(entry: Entry, value: Any) -> Any:
+def _doubled(entry: Entry, value: object) -> object:
     if isinstance(value, dict):
         return {key: _doubled(entry, item) for key, item in value.items()}
     if isinstance(value, list):
@@ -181,7 +187,7 @@ def _doubled(entry: Entry, value: Any) -> Any:
     return STATE.paddle.float64 if value == entry.half else value
 
 
-def _data(entry: Entry, name: str, spec: Any) -> Value:
+def _data(entry: Entry, name: str, spec: Spec) -> Value:
     core = STATE.core
     dtype = STATE.paddle.float64 if spec.dtype == entry.half else spec.dtype
     value = STATE.operators["data"](name, list(spec.shape), dtype, core.Place())
@@ -189,29 +195,29 @@ def _data(entry: Entry, name: str, spec: Any) -> Value:
     return value
 
 
-def _number(entry: Entry, value: Value, spec: object) -> Any:
+def _number(entry: Entry, value: Value, spec: Spec) -> int:
     number = len(entry.specs)
     entry.specs.append(spec)
     entry.values[value.hash()] = [number]
     return number
 
 
-def _leaves(out: Sequence[Value] | Value | Sequence[list[Value] | Value]) -> list[Value]:
+def _leaves(out: object) -> list[Value]:
     if isinstance(out, (list, tuple)):
         return [leaf for item in out for leaf in _leaves(item)]
     return [out] if hasattr(out, "hash") and hasattr(out, "get_defining_op") else []
 
 
-def _structure(entry: Entry, out: list[Value] | Value | tuple[list[Value] | Value, ...]) -> Any:
+def _structure(entry: Entry, out: OwnResult | None) -> Form:
     if isinstance(out, (list, tuple)):
         return [_structure(entry, item) for item in out]
     if out is None or not hasattr(out, "get_defining_op"):
-        return out
+        return None
     numbers = entry.values.get(out.hash())
     return Place(numbers[0]) if numbers and numbers[0] is not None else None
 
 
-def _step(entry: Any, op: Any, returned: set[int]) -> Any:
+def _step(entry: Entry, op: Operation, returned: set[int]) -> Step | None:
     """Read one operator of the program; None for what has no memory of its own."""
     name = op.name().split(".", 1)[-1]
     if name == "data":
@@ -241,8 +247,7 @@ def _step(entry: Any, op: Any, returned: set[int]) -> Any:
         numbers, row = _results(entry, value, op, inputs, place)
         outputs.append(numbers)
         specs.append(row)
-    step = Step(name, inputs, outputs, specs)
-    step.op = op
+    step = Step(name, inputs, outputs, specs, op)
     step.unneeded = [
         place
         for place, value in enumerate(op.operands_source())
@@ -251,7 +256,7 @@ def _step(entry: Any, op: Any, returned: set[int]) -> Any:
     return step
 
 
-def named(step: Step) -> Any:
+def named(step: Step) -> tuple[Sequence[str], Sequence[str]]:
     """Return the names of a step's inputs and outputs."""
     if not step.names[0] and not step.names[1]:
         try:
@@ -261,11 +266,35 @@ def named(step: Step) -> Any:
     return step.names
 
 
-def attributes(step: Any) -> Any:
+def attributes(step: Step) -> Attributes:
     """Return a step's attributes."""
     if step.attrs is None:
         step.attrs = step.op.attrs()
     return step.attrs
+
+
+def flag(step: Step, name: str) -> bool:
+    """Return whether an attribute is set."""
+    return bool(attributes(step).get(name, False))
+
+
+def integer(step: Step, name: str, default: int) -> int:
+    """Return an attribute that is a whole number; `default` where the step has none."""
+    value = attributes(step).get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def integers(step: Step, name: str) -> Sequence[int]:
+    """Return an attribute that is a list of whole numbers; none where the step has none."""
+    value = attributes(step).get(name, ())
+    values = value if isinstance(value, (list, tuple)) else ()
+    return [item for item in values if isinstance(item, int)]
+
+
+def text(step: Step, name: str, default: str = "") -> str:
+    """Return an attribute that is a text; `default` where the step has none."""
+    value = attributes(step).get(name, default)
+    return value if isinstance(value, str) else default
 
 
 NORMS = frozenset({"batch_norm", "batch_norm_", "layer_norm", "instance_norm", "group_norm",
@@ -292,17 +321,17 @@ def _results(
     entry: Entry,
     value: Value,
     op: Operation,
-    inputs: Sequence[list[None] | list[int | None] | list[int]],
+    inputs: Sequence[Numbers],
     place: int,
-) -> Any:
+) -> tuple[list[int | None], list[Spec | None]]:
     if not value.initialized() or _absent(op, place):
         entry.values[value.hash()] = [None]
         return [None], [None]
     kind = value.type()
     parts = kind.as_vec_type() if hasattr(kind, "as_vec_type") else None
     if parts is not None:
-        numbers = []
-        part_specs = []
+        numbers: list[int | None] = []
+        part_specs: list[Spec | None] = []
         members = parts.as_list()
         for which, part in enumerate(members):
             dtype = part.dtype
@@ -329,14 +358,14 @@ def _results(
 
 def _closed(
     entry: Entry,
-    shape: Any,
+    extents: Sequence[int],
     op: Operation,
-    inputs: Sequence[list[None] | list[int | None] | list[int]],
+    inputs: Sequence[Numbers],
     place: int,
-    part: tuple[int, ...] = (0, 1),
-) -> Any:
+    part: tuple[int, int] = (0, 1),
+) -> Shape:
     """Return a shape without open extents: what only data could tell is taken at its largest."""
-    shape, name = tuple(shape), op.name().split(".", 1)[-1]
+    shape, name = tuple(extents), op.name().split(".", 1)[-1]
     if not any(extent < 0 for extent in shape):
         return shape
     if entry.sizes:
@@ -345,7 +374,8 @@ def _closed(
         if len(given) == len(shape):
             return given
         return tuple(extent if extent >= 0 else given[0] for extent in shape)
-    shapes = [None if row[0] is None else entry.specs[row[0]].shape for row in inputs]
+    firsts = [row[0] for row in inputs]
+    shapes = [None if first is None else entry.specs[first].shape for first in firsts]
     most = bounds.largest(name, place, shapes, op.attrs(), part)
     if most is None:
         raise Unsupported(f"the size of what {name} makes is known only from data")
@@ -357,16 +387,14 @@ def _closed(
     return tuple(extent if extent >= 0 else most for extent in shape)
 
 
-def gradient(entry: Entry, step: Any, stops: tuple[tuple[bool, ...], ...]) -> Any:
+def gradient(entry: Entry, step: Step, stops: Stops) -> Gradient | None:
     """Return the gradient of a step for a pattern of inputs that need none; None if it has none."""
-    known_gradient = step.grads.get(stops, False)
-    if known_gradient is False:
-        known_gradient = _differentiated(entry, step, stops)
-        step.grads[stops] = known_gradient
-    return known_gradient
+    if stops not in step.grads:
+        step.grads[stops] = _differentiated(entry, step, stops)
+    return step.grads[stops]
 
 
-def whole(entry: Entry, step: Step) -> Any:
+def whole(entry: Entry, step: Step) -> Gradient | None:
     """Return the gradient of a step for all inputs that can have one."""
     stops = tuple(
         tuple(
@@ -378,9 +406,7 @@ def whole(entry: Entry, step: Step) -> Any:
     return gradient(entry, step, stops)
 
 
-def _differentiated(
-    entry: Entry, step: Step, stops: tuple[tuple[bool, ...], ...]
-) -> Gradient | None:
+def _differentiated(entry: Entry, step: Step, stops: Stops) -> Gradient | None:
     paddle, core, op = STATE.paddle, STATE.core, step.op
     if not core.has_vjp(op):
         return None
@@ -393,8 +419,8 @@ def _differentiated(
         inputs = [_members(value) for value in op.operands_source()]
         semantics = op.get_input_grad_semantics()
         places = [place for place, asked in enumerate(semantics) if asked]
-        outputs: list[Any] = []
-        grads: list[Any] = []
+        outputs: list[list[Value]] = []
+        grads: list[list[Value]] = []
         for slot, value in enumerate(op.results()):
             outputs.append(_parts(value))
             given = []
@@ -448,12 +474,12 @@ def _needed(gradient: Gradient, step: Step) -> None:
     """Find which values of the forward pass the gradient reads."""
     forward = {number for numbers in step.inputs for number in numbers if number is not None}
     forward |= {number for numbers in step.outputs for number in numbers if number is not None}
-    saved: dict[Any, Any] = {}
-    touched: dict[Any, Any] = {}
+    saved: dict[int, bool] = {}
+    touched: dict[int, bool] = {}
     for back in gradient.steps:
         for place, numbers in enumerate(back.inputs):
             for number in numbers:
-                if number in forward:
+                if number is not None and number in forward:
                     touched[number] = True
                     if place not in back.unneeded:
                         saved[number] = True

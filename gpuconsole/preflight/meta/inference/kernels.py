@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import FLOATS, count, crossed, nbytes, word
 from ..state import STATE
@@ -68,13 +68,13 @@ def _handed_on(step: Step, specs: Sequence[Spec], results: Sequence[Spec]) -> bo
 
 
 def needs(
-    step: Any,
-    specs: list[Spec],
+    step: Step,
+    specs: Sequence[Spec],
     *,
     backward: bool = False,
     nbytes_made: int = 0,
     results: Sequence[Spec] = (),
-) -> Any:
+) -> list[int]:
     """Return the bytes that a CPU kernel takes for itself; notes the widest convolution.
 
     `nbytes_made` are the bytes of the results that are counted already, `results` those of a
@@ -94,8 +94,9 @@ def needs(
         if _handed_on(step, specs, results):
             return []
         return [nbytes(result.shape, result.dtype) for result in results]
-    if name == "masked_fill" and specs[1].shape != step.specs[0][0].shape:
-        return [count(step.specs[0][0].shape)]
+    out = _out(step)
+    if name == "masked_fill" and out is not None and specs[1].shape != out.shape:
+        return [count(out.shape)]
     if name in CONVERTED:
         return _converted(step, specs)
     text = rule(name).get("work" if backward else "temp", "")
@@ -112,15 +113,19 @@ def normed_twice(step: Step, x: Spec, there: Sequence[bool]) -> list[int]:
     if step.name == "instance_norm_double_grad":
         # A scale's derivative is made before the last result, in as much memory.
         return [size] * (6 if by_scale and by_shift else 4)
-    attributes = infer.attributes(step)
-    turned = attributes.get("data_format", "NCHW") == "NCHW" and len(x.shape) > 2
-    first = scale and not attributes.get("use_global_stats", False)
+    turned = infer.text(step, "data_format", "NCHW") == "NCHW" and len(x.shape) > 2
+    first = scale and not infer.flag(step, "use_global_stats")
     return [size] * ((9 if turned else 4) + first)
 
 
-def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
+def _out(step: Step) -> Spec | None:
+    """Return the first result of an operator, None where it has none."""
+    return step.specs[0][0] if step.specs and step.specs[0] else None
+
+
+def _converted(step: Step, specs: Sequence[Spec]) -> list[int]:
     """Return the copies, in another type, of what is reduced (measured with 3.3.1)."""
-    x, out = specs[0], step.specs[0][0]
+    x, out = specs[0], _out(step)
     if out is None:
         return []
     if step.name == "mean":
@@ -131,17 +136,16 @@ def _converted(step: Any, specs: Sequence[Spec]) -> list[int]:
     return []
 
 
-def _summed(step: Any, specs: list[Spec], backward: object, nbytes_made: Any) -> Any:
-    equation = infer.attributes(step)["equation"]
+def _summed(step: Step, specs: Sequence[Spec], backward: bool, nbytes_made: int) -> list[int]:
+    equation, out = infer.text(step, "equation"), _out(step)
     if backward:
         return [max(0, einsum.work(equation, specs) - nbytes_made)]
-    out = step.specs[0][0]
-    return einsum.temporary(equation, nbytes(out.shape, out.dtype))
+    return [] if out is None else einsum.temporary(equation, nbytes(out.shape, out.dtype))
 
 
-def _turned(step: Any, specs: list[Spec], backward: object) -> Any:
+def _turned(step: Step, specs: Sequence[Spec], backward: bool) -> list[int]:
     """Return the copies of a kernel that works along another axis than the last."""
-    axis, rank = infer.attributes(step).get("axis", -1), len(specs[0].shape)
+    axis, rank = infer.integer(step, "axis", -1), len(specs[0].shape)
     results = [spec for row in step.specs for spec in row if spec is not None]
     if axis % max(1, rank) == rank - 1 or rank < 2:
         return []
@@ -153,25 +157,26 @@ def _turned(step: Any, specs: list[Spec], backward: object) -> Any:
     return [nbytes(spec.shape, spec.dtype) for spec in turned]
 
 
-def _unfolded(step: Any, specs: list[Spec], backward: object) -> Any:
+def _unfolded(step: Step, specs: Sequence[Spec], backward: bool) -> list[int]:
     x, weight = specs[0], specs[1]
-    out = specs[2] if backward else step.specs[0][0]
+    out = specs[2] if backward else _out(step)
+    if out is None:
+        return []
     last = _channels_last(step)
     inner = list(out.shape)[1:-1] if last else list(out.shape)[2:]
     same = list(x.shape)[1:-1] == inner if last else list(x.shape)[2:] == inner
-    turned = _channels_first(step, specs, backward) if last else []
+    turned = _channels_first(step, x, out, backward) if last else []
     if same and all(extent == 1 for extent in list(weight.shape)[2:]):
         return turned
     return [*turned, 4 * count(list(weight.shape)[1:]) * count(inner)]
 
 
 def _channels_last(step: Step) -> bool:
-    return infer.attributes(step).get("data_format", "NCHW") in ("NHWC", "NDHWC")
+    return infer.text(step, "data_format") in ("NHWC", "NDHWC")
 
 
-def _channels_first(step: Any, specs: Any, backward: Any) -> Any:
+def _channels_first(step: Step, x: Spec, out: Spec, backward: bool) -> list[int]:
     """Return the copies of pictures that a CPU kernel turns to channels-first and back."""
-    x, out = specs[0], specs[2] if backward else step.specs[0][0]
     copies = [nbytes(item.shape, item.dtype) for item in (x, out)]
     if not backward:
         return copies
@@ -191,12 +196,12 @@ def _spread(step: Step, specs: Sequence[Spec], turned: int) -> list[int]:
     return [columns, turned * nbytes(x.shape, x.dtype)] if last else [columns]
 
 
-def _amount(text: Any, step: Any, specs: list[Spec], backward: object) -> int:
+def _amount(text: str, step: Step, specs: Sequence[Spec], backward: bool) -> int:
     """Return bytes written as `8 per out`."""
     rate, _, what = text.split()
     if what == "call":
         return int(rate)
-    whole = specs[-1] if backward else (step.specs[0][0] if step.specs[0] else None)
+    whole = specs[-1] if backward else _out(step)
     first = specs[0] if specs else whole
     if whole is None or first is None:
         return 0

@@ -5,12 +5,16 @@ Strides are in elements; None means a contiguous tensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import count
 from . import infer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tensor.tensor import Tensor
+    from ..types import Shape
     from .infer import Step
 
 SHAPED = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "view_shape", "view_dtype",
@@ -24,9 +28,9 @@ PICKED = frozenset({"transpose", "slice", "strided_slice", "unbind", "diagonal",
 VIEWS = SHAPED | PICKED
 
 
-def contiguous(shape: Any) -> tuple[int, ...]:
+def contiguous(shape: Sequence[int]) -> Shape:
     """Return the strides of a contiguous tensor."""
-    strides = []
+    strides: list[int] = []
     step = 1
     for extent in reversed(shape):
         strides.append(step)
@@ -34,7 +38,7 @@ def contiguous(shape: Any) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def plain(shape: Any, strides: tuple[int, ...]) -> tuple[int, ...] | None:
+def plain(shape: Sequence[int], strides: Shape | None) -> Shape | None:
     """Return strides, None where they are those of a contiguous tensor."""
     if strides is None:
         return None
@@ -48,13 +52,13 @@ def plain(shape: Any, strides: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def reshaped(
-    shape: tuple[int, ...], strides: tuple[int, ...] | None, wanted: tuple[int, ...]
-) -> tuple[bool | tuple[int, ...] | None, ...]:
+    shape: Shape, strides: Shape | None, wanted: Sequence[int]
+) -> tuple[bool, Shape | None]:
     """Return (whether a view can be made, its strides) for another shape of the same elements."""
     if strides is None or count(shape) == 0:
         return True, None
     pairs = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
-    new_strides: list[Any] = []
+    new_strides: list[int] = []
     place = 0
     for extent in wanted:
         if extent == 1:
@@ -83,45 +87,49 @@ def reshaped(
     return True, plain(wanted, tuple(new_strides))
 
 
-def picked(step: Any, x: Any, shape: Any) -> tuple[int, ...] | None:
+def picked(step: Step, x: Tensor, shape: Sequence[int]) -> Shape | None:
     """Return the strides of what `transpose`, `slice` and the like make of a tensor."""
-    name = step.name
     strides = x.m_strides or contiguous(x.m_shape)
-    attrs = infer.attributes(step)
-    if name in ("transpose", "transpose_grad"):
-        order = [axis % max(1, len(strides)) for axis in attrs["perm"]]
-        if name == "transpose_grad":
-            back = [0] * len(order)
-            for place, axis in enumerate(order):
-                back[axis] = place
-            order = back
-        picked_strides = [strides[axis] for axis in order]
-    elif name == "as_strided":
-        picked_strides = list(attrs["stride"])
-    elif name == "unbind":
-        axis = attrs.get("axis", 0) % len(strides)
-        picked_strides = [stride for place, stride in enumerate(strides) if place != axis]
-    elif name == "diagonal":
-        axes = [attrs.get("axis1", 0) % len(strides), attrs.get("axis2", 1) % len(strides)]
-        picked_strides = [stride for place, stride in enumerate(strides) if place not in axes]
-        picked_strides.append(strides[axes[0]] + strides[axes[1]])
-    elif name == "tensor_unfold":
-        axis = attrs.get("axis", 0) % len(strides)
-        picked_strides = [*strides, strides[axis]]
-        picked_strides[axis] = strides[axis] * attrs.get("step", 1)
-    else:
-        picked_strides = list(strides)
-        if name == "strided_slice":
-            for axis, times in zip(attrs["axes"], _integers(step, 3)):
-                picked_strides[axis] *= times
-        gone = {axis % len(strides) for axis in attrs.get("decrease_axis", ())}
-        picked_strides = [value for place, value in enumerate(picked_strides) if place not in gone]
+    picked_strides = _picked(step, strides)
     if len(picked_strides) != len(shape):
         return contiguous(shape)
     return plain(shape, tuple(picked_strides))
 
 
-def _integers(step: Step, operand: int) -> Any:
+def _picked(step: Step, strides: Shape) -> list[int]:
+    name, rank = step.name, len(strides)
+    if name in ("transpose", "transpose_grad"):
+        order = [axis % max(1, rank) for axis in infer.integers(step, "perm")]
+        if name == "transpose_grad":
+            back = [0] * len(order)
+            for place, axis in enumerate(order):
+                back[axis] = place
+            order = back
+        return [strides[axis] for axis in order]
+    if name == "as_strided":
+        return list(infer.integers(step, "stride"))
+    if name == "unbind":
+        axis = infer.integer(step, "axis", 0) % rank
+        return [stride for place, stride in enumerate(strides) if place != axis]
+    if name == "diagonal":
+        axes = [infer.integer(step, "axis1", 0) % rank, infer.integer(step, "axis2", 1) % rank]
+        others = [stride for place, stride in enumerate(strides) if place not in axes]
+        return [*others, strides[axes[0]] + strides[axes[1]]]
+    if name == "tensor_unfold":
+        axis = infer.integer(step, "axis", 0) % rank
+        windows = [*strides, strides[axis]]
+        windows[axis] = strides[axis] * infer.integer(step, "step", 1)
+        return windows
+    left = list(strides)
+    if name == "strided_slice":
+        for axis, times in zip(infer.integers(step, "axes"), _integers(step, 3)):
+            left[axis] *= times
+    gone = {axis % rank for axis in infer.integers(step, "decrease_axis")}
+    return [value for place, value in enumerate(left) if place not in gone]
+
+
+def _integers(step: Step, operand: int) -> Sequence[int]:
     """Return the numbers that an operand holds, where it is an attribute of the call."""
     define = step.op.operands_source()[operand].get_defining_op()
-    return define.attrs().get("value", ()) if define is not None else ()
+    numbers: Sequence[int] = define.attrs().get("value", ()) if define is not None else ()
+    return numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..inference.infer import Place
 from ..sizes import FLOATS, HALVES, word
@@ -35,11 +35,11 @@ EXEMPT = frozenset({"cast", "assign", "reshape", "transpose", "slice", "strided_
 
 def active() -> bool:
     """Tell whether operators cast at present."""
-    tracer = STATE.framework._dygraph_tracer() if STATE.framework else None
+    tracer = STATE.framework._dygraph_tracer() if STATE.is_ready else None
     return bool(tracer is not None and tracer._amp_level.value > 0)
 
 
-def cast(name: object, tensors: Sequence[Tensor], places: Sequence[object]) -> Any:
+def cast(name: str, tensors: list[Tensor], places: Sequence[object]) -> list[Tensor]:
     """Return the tensors with those cast that mixed precision computes in another type."""
     words = [word(tensor.m_dtype) for tensor in tensors]
     wanted = _wanted(name, words)
@@ -56,7 +56,7 @@ def cast(name: object, tensors: Sequence[Tensor], places: Sequence[object]) -> A
     return tensors_cast
 
 
-def _wanted(name: Any, words: Sequence[str]) -> str | None:
+def _wanted(name: str, words: Sequence[str]) -> str | None:
     floats = [kind for kind in words if kind in FLOATS]
     if not floats or name in EXEMPT or name.endswith("_grad"):
         return None

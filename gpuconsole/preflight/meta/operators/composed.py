@@ -3,7 +3,7 @@ sparse tensors of coordinates, which are values and indices until they are made 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import allocate, new, twin
 from ..autograd import nodes
@@ -11,30 +11,31 @@ from ..inference.views import contiguous, plain
 from ..sizes import FLOATS, count, word
 from ..state import STATE, Unsupported
 from ..tensor.construct import as_dtype
+from ..tensor.tensor import Tensor
 from ..values import known
 from .inferred import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from paddle.base.core import DataType
     from paddle.base.core import Place as PaddlePlace
 
-    from ..tensor.tensor import Tensor
+    from ..types import OneTensor, Result
 
 
-def op(name: str, *args: object, **kwargs: object) -> Any:
+def op(name: OneTensor, *args: object, **kwargs: object) -> Tensor:
     """Run an operator by its name."""
     return STATE.call(name, args, kwargs)
 
 
-def linear(x: Tensor, weight: object, bias: object = None, *_: object, **__: object) -> Any:
+def linear(x: Tensor, weight: object, bias: object = None, *_: object, **__: object) -> Tensor:
     """Multiply and add, each with an output of its own."""
     out = op("matmul", x, weight, False, False)
     return out if bias is None else op("add", out, bias)
 
 
-def filled(value: int) -> Any:
+def filled(value: int) -> Callable[..., Tensor]:
     """Return `zeros` or `ones`."""
 
     def call(
@@ -43,7 +44,7 @@ def filled(value: int) -> Any:
         place: object = None,
         *_: object,
         **kwargs: object,
-    ) -> Any:
+    ) -> Tensor:
         dtype = dtype or STATE.paddle.float32
         place = place or STATE.core.Place()
         return op("full", shape, float(value), dtype, place, **kwargs)
@@ -51,18 +52,18 @@ def filled(value: int) -> Any:
     return call
 
 
-def filled_like(value: int) -> Callable[..., object]:
+def filled_like(value: int) -> Callable[..., Tensor]:
     """Return `zeros_like` or `ones_like`."""
 
     def call(
         x: Tensor, dtype: DataType | None = None, place: object = None, *_: object, **__: object
-    ) -> Any:
+    ) -> Tensor:
         return op("full_like", x, float(value), dtype or x.m_dtype, place or STATE.core.Place())
 
     return call
 
 
-def cast(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
+def cast(x: Tensor, dtype: DataType, *_: object, **__: object) -> Tensor:
     """Cast into new memory, also to the type that a tensor has."""
     dtype = as_dtype(dtype)
     copies = nodes.in_order([x])
@@ -76,7 +77,7 @@ def cast(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
     return out
 
 
-def cast_(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
+def cast_(x: Tensor, dtype: DataType, *_: object, **__: object) -> Tensor:
     """Cast in place: new memory where the type changes."""
     if as_dtype(dtype) == x.m_dtype:
         return x
@@ -88,7 +89,7 @@ def cast_(x: Tensor, dtype: DataType, *_: object, **__: object) -> Any:
 
 
 def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = False,
-              *_: object, **__: object) -> Any:  # fmt: skip
+              *_: object, **__: object) -> Result:  # fmt: skip
     """Look rows up; the gradient of a sparse one holds a row for each."""
     if not sparse:
         return inferred("embedding", (x, weight, padding_idx, False), {})
@@ -98,7 +99,7 @@ def embedding(x: Tensor, weight: Tensor, padding_idx: int = -1, sparse: bool = F
     return out
 
 
-def add_n(inputs: Sequence[Tensor], *rest: object) -> Any:
+def add_n(inputs: Sequence[Tensor], *rest: object) -> Result:
     """Add tensors up: rows are put behind rows, and a dense tensor takes them in."""
     rows = [tensor for tensor in inputs if tensor.m_rows]
     if not rows:
@@ -112,10 +113,10 @@ def add_n(inputs: Sequence[Tensor], *rest: object) -> Any:
     return out
 
 
-def rows_of(merged: bool) -> Callable[..., object]:
+def rows_of(merged: bool) -> Callable[..., Tensor]:
     """Return what copies the rows of a gradient: merged, at most as many, or as a dense tensor."""
 
-    def call(x: Tensor, *_: object) -> Any:
+    def call(x: Tensor, *_: object) -> Tensor:
         out = new(x.m_shape, x.m_dtype, "rows")
         out.m_rows = merged
         return out
@@ -123,7 +124,7 @@ def rows_of(merged: bool) -> Callable[..., object]:
     return call
 
 
-def clip_by_norm(x: Tensor, most: object) -> Any:
+def clip_by_norm(x: Tensor, most: object) -> Result:
     """Scale a gradient down; rows are merged first."""
     if not x.m_rows:
         return inferred("clip_by_norm", (x, most), {})
@@ -149,7 +150,7 @@ def assign_value_(
     return out
 
 
-def assign_out_(x: Tensor, out: Tensor, *_: object) -> Any:
+def assign_out_(x: Tensor, out: Tensor, *_: object) -> Tensor:
     """Copy a tensor into another's block."""
     if out.m_block is None or out.m_shape != x.m_shape or out.m_dtype != x.m_dtype:
         out.m_shape, out.m_dtype, out.m_strides = x.m_shape, x.m_dtype, None
@@ -160,7 +161,7 @@ def assign_out_(x: Tensor, out: Tensor, *_: object) -> Any:
     return out
 
 
-def uninitialised(x: Tensor, *_: object, **__: object) -> Any:
+def uninitialised(x: Tensor, *_: object, **__: object) -> Tensor:
     """Fill a tensor with random numbers where it lies."""
     if x.m_block is None:
         allocate(x, "random")
@@ -168,13 +169,13 @@ def uninitialised(x: Tensor, *_: object, **__: object) -> Any:
     return x
 
 
-def share_data(x: Tensor, *_: object) -> Any:
+def share_data(x: Tensor, *_: object) -> Tensor:
     """Return the same memory."""
     return x.detach()
 
 
 def coalesce_tensor(
-    inputs: Any,
+    inputs: Sequence[Tensor],
     dtype: DataType,
     copy_data: bool = False,
     set_constant: bool = False,
@@ -184,7 +185,7 @@ def coalesce_tensor(
     align_size: object = -1,
     *_: object,
     **__: object,
-) -> tuple[list[object], object]:
+) -> tuple[list[Tensor], Tensor]:
     """Lay tensors into one block."""
     dtype = as_dtype(dtype)
     fused = new((sum(count(tensor.m_shape) for tensor in inputs),), dtype, "coalesce_tensor")
@@ -198,18 +199,17 @@ def coalesce_tensor(
 
 def full_(
     x: Tensor,
-    shape: Any,
+    extents: Tensor | Sequence[Tensor | int],
     value: float | str,
     dtype: DataType,
     place: PaddlePlace | None = None,
-    *_: Any,
-) -> Any:
+    *_: object,
+) -> Tensor:
     """Fill a tensor where it lies; it gets its block where it has none."""
-    extents = known.array(shape, "an attribute").tolist() if hasattr(shape, "m_shape") else shape
-    shape = tuple(
-        int(known.number(extent, "an attribute") if hasattr(extent, "m_shape") else extent)
-        for extent in extents
-    )
+    if isinstance(extents, Tensor):
+        shape = tuple(map(int, known.array(extents, "an attribute").tolist()))
+    else:
+        shape = tuple(int(_number(extent)) for extent in extents)
     dtype = as_dtype(dtype)
     if x.m_block is None or x.m_shape != shape or x.m_dtype != dtype:
         x.m_shape, x.m_dtype, x.m_strides = shape, dtype, None
@@ -220,13 +220,19 @@ def full_(
     return x
 
 
-def spaced(name: str) -> Callable[..., object]:
+def _number(value: Tensor | float) -> float:
+    return known.number(value, "an attribute") if isinstance(value, Tensor) else value
+
+
+def spaced(name: str) -> Callable[..., Tensor]:
     """Return `linspace` or `logspace`: as many numbers as the third argument says."""
 
-    def call(start: object, stop: object, number: int, *rest: object, **__: object) -> Any:
-        many = int(known.number(number, "an attribute")) if hasattr(number, "m_shape") else number
+    def call(
+        start: object, stop: object, number: Tensor | int, *rest: object, **__: object
+    ) -> Tensor:
+        many = int(_number(number))
         dtype = as_dtype(rest[-2] if len(rest) > 1 else rest[-1])
-        out = new((int(many),), dtype, name)
+        out = new((many,), dtype, name)
         given = [start, stop, number, *rest]
         if all(
             argument.m_known is not None for argument in given if isinstance(argument, STATE.tensor)
@@ -237,7 +243,7 @@ def spaced(name: str) -> Callable[..., object]:
     return call
 
 
-def tensor_unfold(x: Tensor, axis: int, size: int, step: int, *_: object) -> Any:
+def tensor_unfold(x: Tensor, axis: int, size: int, step: int, *_: object) -> Tensor:
     """Return sliding windows: a view."""
     axis %= max(1, len(x.m_shape))
     strides = list(x.m_strides or contiguous(x.m_shape))
@@ -280,18 +286,20 @@ def unique(
     return results
 
 
-def div_scale(x: Tensor, value: Any, *_: object) -> Any:
+def div_scale(x: Tensor, value: float, *_: object) -> Tensor:
     """Divide by a number."""
     return op("scale", x, 1.0 / value if value else 1.0, 0.0, True)
 
 
-def sync_batch_norm_(*args: object) -> Any:
+def sync_batch_norm_(*args: object) -> Result:
     """Normalise a batch over all ranks: on one rank that holds what the plain operator does, for
     which Paddle infers shapes also where it is not built for cards."""
-    return op("batch_norm", *args)
+    return STATE.call("batch_norm", args, {})
 
 
-def sparse_coordinates(values: Any, indices: object, shape: Any, *_: object, **__: object) -> Any:
+def sparse_coordinates(
+    values: Tensor, indices: Tensor, shape: Iterable[int], *_: object, **__: object
+) -> Tensor:
     """Return a sparse tensor, which holds the memory of its parts and none of its own."""
     sparse = twin(values)
     sparse.m_shape = tuple(int(extent) for extent in shape)
@@ -300,7 +308,7 @@ def sparse_coordinates(values: Any, indices: object, shape: Any, *_: object, **_
     return sparse
 
 
-def sparse_dense(x: Tensor, *_: object, **__: object) -> Any:
+def sparse_dense(x: Tensor, *_: object, **__: object) -> Tensor:
     """Return all elements; a dense tensor is given as it is."""
     if x.m_parts is None:
         return x
@@ -309,10 +317,10 @@ def sparse_dense(x: Tensor, *_: object, **__: object) -> Any:
     return new(x.m_shape, x.m_dtype, "sparse_to_dense")
 
 
-def sparse_part(which: int) -> Callable[..., object]:
+def sparse_part(which: int) -> Callable[..., Tensor]:
     """Return a function that returns the values or the indices."""
 
-    def given(x: Tensor, *_: object) -> Any:
+    def given(x: Tensor, *_: object) -> Tensor:
         if x.m_parts is None:
             raise Unsupported("a part of a tensor that is not sparse")
         return x.m_parts[which]
@@ -320,7 +328,7 @@ def sparse_part(which: int) -> Callable[..., object]:
     return given
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Callable[..., Result]] = {
     "linear": linear, "zeros": filled(0), "ones": filled(1), "zeros_like": filled_like(0),
     "ones_like": filled_like(1), "cast": cast, "cast_": cast_, "embedding": embedding,
     "assign_value_": assign_value_, "assign_out_": assign_out_, "share_data": share_data,

@@ -6,19 +6,25 @@ their own (`composed`, `optimizers`, `rnn`); all others are run by `inferred`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..state import STATE
 from . import composed, optimizers, rnn
 from .inferred import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-SPECIAL = {**composed.FUNCTIONS, **optimizers.FUNCTIONS, "rnn": rnn.rnn}
+    from ..types import Result
+
+SPECIAL: dict[str, Callable[..., Result]] = {
+    **composed.FUNCTIONS,
+    **optimizers.FUNCTIONS,
+    "rnn": rnn.rnn,
+}
 
 
-def call(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+def call(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result:
     """Run an operator."""
     STATE.ledger.calls += 1
     if STATE.ledger.calls >= STATE.pause:

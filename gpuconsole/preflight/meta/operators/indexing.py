@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new
 from ..autograd import nodes
 from ..sizes import count, nbytes, word
 from ..state import STATE, rightly
+from ..tensor.tensor import Tensor
 from ..values import known, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import EllipsisType
+    from typing import TypeAlias, TypeGuard
 
     from numpy import ndarray
+    from paddle import Tensor as OwnTensor
+    from typing_extensions import TypeIs
 
-    from ..tensor.tensor import Tensor
+    from ..types import Part, Shape, Subscript, Written
+
+    Advanced: TypeAlias = Tensor | ndarray
+    """What is looked up by."""
+    Plain: TypeAlias = Advanced | slice | int | None
+    """A part of a subscript with its numbers as numbers."""
 
 
-def get(x: Any, index: tuple[object, ...]) -> Any:
+def get(x: Tensor, index: Subscript) -> Tensor:
     """Return what a subscript selects."""
     parts = _parts(x, index)
-    if len(parts) == 1 and _is_mask(parts[0]) and len(_shape(parts[0])) == len(x.m_shape):
-        mask = _tensor(parts[0])
+    first = parts[0] if len(parts) == 1 else None
+    if _is_mask(first) and len(_shape(first)) == len(x.m_shape):
+        mask = _tensor(first)
         STATE.choice("a mask that only data could fill is taken to pick everything")
         return STATE.call("masked_select", (x, mask), {})
     view = _basic(x, parts)
@@ -31,18 +42,18 @@ def get(x: Any, index: tuple[object, ...]) -> Any:
     return _looked_up(view, [part for part in parts if not isinstance(part, int)])
 
 
-def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | float) -> Tensor:
+def put(x: Tensor, index: Subscript, value: Written) -> Tensor:
     """Write where a subscript points."""
     parts = _parts(x, index)
     old = x.m_known
     before = _before(x)
     x.m_known, x.m_version = None, x.m_version + 1
     ranges.forget(x)
-    given = [item for item in (before, value) if isinstance(item, STATE.tensor)]
+    given = [item for item in (before, value) if isinstance(item, Tensor)]
     saved = [_tensor(part) for part in parts if _advanced(part)]
     if STATE.backend == "cpu":
         _work(x, parts, value)
-    if isinstance(value, STATE.tensor):
+    if isinstance(value, Tensor):
         saved.append(_written(value))
         if before.stop_gradient and before.m_node is None and nodes.needed([value]):
             # Paddle takes what is written into for a leaf then, and keeps its gradient.
@@ -55,16 +66,16 @@ def put(x: Tensor, index: tuple[Tensor | int | slice, ...], value: Tensor | floa
     return x
 
 
-def _written(value: Tensor) -> Any:
+def _written(value: Tensor) -> Tensor:
     """Return a value as the kernel that writes it has it: in order."""
     if value.m_strides is None:
         return value
     return new(value.m_shape, value.m_dtype, "contiguous")
 
 
-def _work(x: Tensor, parts: Any, value: Tensor | float) -> None:
+def _work(x: Tensor, parts: Sequence[Plain], value: Written) -> None:
     """Count what a CPU takes to write: the value at the size of what is written (measured)."""
-    given = isinstance(value, STATE.tensor)
+    given = isinstance(value, Tensor)
     item = nbytes((), x.m_dtype)
     scratch = [] if given else [item * max(1, getattr(value, "size", 1))]
     indices = [part for part in parts if _advanced(part)]
@@ -79,7 +90,7 @@ def _work(x: Tensor, parts: Any, value: Tensor | float) -> None:
     STATE.ledger.scratch(scratch, "set_value")
 
 
-def _region(x: Tensor, parts: Any) -> int:
+def _region(x: Tensor, parts: Sequence[Plain]) -> int:
     """Return how many elements numbers, slices and new axes point at."""
     extents, axis = [], 0
     for part in parts:
@@ -89,20 +100,18 @@ def _region(x: Tensor, parts: Any) -> int:
     return count((*extents, *x.m_shape[axis:]))
 
 
-def _before(x: Tensor) -> Any:
+def _before(x: Tensor) -> Tensor:
     earlier = x.detach()
     earlier.m_node, earlier.m_slot = x.m_node, x.m_slot
     earlier.stop_gradient, earlier.persistable = x.stop_gradient, x.persistable
     return earlier
 
 
-def _put_known(
-    x: Tensor, old: Any, index: tuple[Tensor | int | slice, ...], value: Tensor | float
-) -> None:
+def _put_known(x: Tensor, old: OwnTensor | None, index: Subscript, value: Written) -> None:
     """Write into data that is known where what is written and where are known too."""
     parts = index if isinstance(index, tuple) else (index,)
     unknown = [item for item in (*parts, value)
-               if isinstance(item, STATE.tensor) and item.m_known is None]  # fmt: skip
+               if isinstance(item, Tensor) and item.m_known is None]  # fmt: skip
     if old is None or unknown or not x.stop_gradient:
         return
     with STATE.scratch():
@@ -114,33 +123,34 @@ def _put_known(
     x.m_known = known.of_array(array)
 
 
-def _array(value: Tensor | float | slice) -> ndarray | float | slice:
-    return value.m_known.numpy() if isinstance(value, STATE.tensor) else value
+def _array(value: Part | Written) -> Part | Written:
+    """Return a part of a subscript, or a value, with the data of a tensor as an array."""
+    if not isinstance(value, Tensor):
+        return value
+    return None if value.m_known is None else value.m_known.numpy()
 
 
-def _parts(x: Tensor, index: tuple[object, ...]) -> list[object]:
+def _parts(x: Tensor, index: Subscript) -> list[Plain]:
     """Return a subscript's parts with an ellipsis written out and numbers as numbers."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    parts = [_plain(part) for part in parts]
+    parts = [_plain(part) for part in (index if isinstance(index, tuple) else (index,))]
     used = sum(_axes(part) for part in parts if part is not Ellipsis)
     places = [place for place, part in enumerate(parts) if part is Ellipsis]
     if places:
         rest = len(x.m_shape) - used
         parts[places[0] : places[0] + 1] = [slice(None)] * rest
-        parts = [part for part in parts if part is not Ellipsis]
-    return parts
+    return [part for part in parts if part is not Ellipsis]
 
 
-def _axes(part: object) -> int:
+def _axes(part: Plain) -> int:
     if part is None or isinstance(part, bool):
         return 0
     return len(_shape(part)) if _is_mask(part) else 1
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: Part) -> Plain | EllipsisType:
     import numpy
 
-    if isinstance(part, STATE.tensor) and not part.m_shape and word(part.m_dtype) != "bool":
+    if isinstance(part, Tensor) and not part.m_shape and word(part.m_dtype) != "bool":
         return int(known.number(part, "a subscript"))
     if isinstance(part, (numpy.integer,)):
         return int(part)
@@ -150,29 +160,30 @@ def _plain(part: Any) -> Any:
         return slice(*(None if item is None else int(item)
                        for item in (part.start, part.stop, part.step)))  # fmt: skip
     if isinstance(part, (list, tuple, range)):
-        if any(isinstance(item, STATE.tensor) for item in part):
-            return STATE.paddle.stack(list(part))
+        if any(isinstance(item, Tensor) for item in part):
+            stacked: Tensor = STATE.paddle.stack(list(part))
+            return stacked
         return numpy.asarray(part) if len(part) else numpy.zeros((0,), "int64")
     return part
 
 
-def _advanced(part: object) -> bool:
+def _advanced(part: Plain) -> TypeIs[Advanced]:
     return hasattr(part, "dtype") and hasattr(part, "shape")
 
 
-def _is_mask(part: Any) -> bool:
+def _is_mask(part: Plain) -> TypeGuard[Advanced]:
     return _advanced(part) and str(part.dtype).rsplit(".", 1)[-1].lower() == "bool"
 
 
-def _shape(part: Tensor | ndarray) -> tuple[int, ...]:
-    return part.m_shape if isinstance(part, STATE.tensor) else tuple(part.shape)
+def _shape(part: Advanced) -> Shape:
+    return part.m_shape if isinstance(part, Tensor) else tuple(part.shape)
 
 
-def _tensor(part: Tensor | ndarray) -> Any:
-    return part if isinstance(part, STATE.tensor) else STATE.paddle.to_tensor(part)
+def _tensor(part: Advanced) -> Tensor:
+    return part if isinstance(part, Tensor) else STATE.paddle.to_tensor(part)
 
 
-def _basic(x: Tensor, parts: Sequence[object]) -> Tensor:
+def _basic(x: Tensor, parts: Sequence[Plain]) -> Tensor:
     """Apply numbers, slices and new axes: a view, or the tensor itself where they leave it."""
     axes, starts, ends, steps, gone, fresh = [], [], [], [], [], []
     axis = place = 0
@@ -215,17 +226,17 @@ def _basic(x: Tensor, parts: Sequence[object]) -> Tensor:
     return view
 
 
-def _alias(x: Tensor) -> Any:
+def _alias(x: Tensor) -> Tensor:
     view = x.detach()
     if nodes.needed([x]):
         nodes.PlainNode("slice", [x], [view])
     return view
 
 
-def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
+def _looked_up(x: Tensor, parts: Sequence[Plain]) -> Tensor:
     """Look up by tensors: a copy with a gradient as large as what was looked into."""
-    shape: list[Any] = []
-    joined: Any = ()
+    shape: list[int] = []
+    joined: Shape = ()
     spots: list[int] = []
     axis = 0
     for place, part in enumerate(parts):
@@ -249,9 +260,9 @@ def _looked_up(x: Tensor, parts: Sequence[Tensor | slice | ndarray]) -> Any:
     return out
 
 
-def _spots(parts: Sequence[Tensor | slice | ndarray]) -> list[int]:
+def _spots(parts: Sequence[Plain]) -> list[int]:
     """Return the places that masks are turned into, a column for each of their axes."""
-    sizes = []
+    sizes: list[int] = []
     for part in parts:
         if _is_mask(part):
             axes, spots = len(_shape(part)), 8 * _picked(part)
@@ -259,10 +270,10 @@ def _spots(parts: Sequence[Tensor | slice | ndarray]) -> list[int]:
     return sizes
 
 
-def _known(x: Tensor, parts: Sequence[Tensor | slice | ndarray], out: Tensor) -> None:
+def _known(x: Tensor, parts: Sequence[Plain], out: Tensor) -> None:
     """Look up in data that is known."""
     if x.m_known is None or any(
-        isinstance(part, STATE.tensor) and part.m_known is None for part in parts
+        isinstance(part, Tensor) and part.m_known is None for part in parts
     ):
         return
     with STATE.scratch():
@@ -272,8 +283,8 @@ def _known(x: Tensor, parts: Sequence[Tensor | slice | ndarray], out: Tensor) ->
         out.m_known = known.of_array(array)
 
 
-def _picked(mask: Any) -> int:
-    if isinstance(mask, STATE.tensor):
+def _picked(mask: Advanced) -> int:
+    if isinstance(mask, Tensor):
         if mask.m_known is not None:
             with STATE.scratch():
                 return int(mask.m_known.numpy().sum())
@@ -282,7 +293,7 @@ def _picked(mask: Any) -> int:
     return int(mask.sum())
 
 
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _broadcast(left: Shape, right: Shape) -> Shape:
     import numpy
 
     return tuple(numpy.broadcast_shapes(left, right))

@@ -7,7 +7,7 @@ a gradient flows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new
 from ..autograd import nodes
@@ -16,16 +16,24 @@ from ..inference.infer import Place, Spec
 from ..ledger import Block
 from ..sizes import count, word
 from ..state import STATE, Unsupported, rightly
+from ..tensor.tensor import Tensor
 from ..values import known, ranges, settled_lengths
 from . import amp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
+    from fractions import Fraction
+    from typing import TypeAlias
+
+    from paddle import Tensor as OwnTensor
 
     from ..inference.infer import Entry, Step
-    from ..tensor.tensor import Tensor
+    from ..types import Form, Result, Rows, Shape
 
-ENTRIES: dict[Any, Any] = {}
+    Within: TypeAlias = Mapping[tuple[int, int], Tensor]
+    """By result and place: the tensor that a result shares its memory with."""
+
+ENTRIES: dict[Hashable, Entry] = {}
 RANDOM = ("uniform", "gaussian", "randint", "randperm", "bernoulli", "multinomial", "dropout",
           "poisson", "binomial", "standard_gamma", "dirichlet", "empty", "truncated_gaussian",
           "exponential", "random", "rrelu", "gumbel")  # fmt: skip
@@ -62,17 +70,18 @@ OF_ONE_TYPE = frozenset({
 """Operators with kernels that refuse floats of 32 and of 64 bits together, which no shapes tell."""
 
 
-def inferred(name: str, args: Any, kwargs: Any) -> Any:
+def inferred(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result:
     """Run an operator by what Paddle infers of it."""
-    into = kwargs.pop("out", None) if "out" in kwargs else None
+    into = kwargs.get("out")
+    kwargs = {key: argument for key, argument in kwargs.items() if key != "out"}
     if name in NUMBERS and name not in AS_TENSORS:
         args = [
             _number(argument, (name, i)) if i in NUMBERS[name] else argument
             for i, argument in enumerate(args)
         ]
-    tensors: list[Any] = []
-    places = _placed(args, tensors)
-    named = _placed(kwargs, tensors) if kwargs else kwargs
+    tensors: list[Tensor] = []
+    places = [_placed(item, tensors) for item in args]
+    named = {key: _placed(item, tensors) for key, item in kwargs.items()}
     if amp.active() and tensors:
         tensors = amp.cast(name, tensors, places)
     if name in OF_ONE_TYPE:
@@ -98,7 +107,7 @@ def inferred(name: str, args: Any, kwargs: Any) -> Any:
     settled_lengths.mark(name, sizes, tensors, result)
     _keep_rows(tensors, result)
     _compute(name, args, kwargs, tensors, result)
-    if written is not None and isinstance(result, STATE.tensor):
+    if written is not None and isinstance(result, Tensor):
         result.m_known = written
     return _into(into, result) if into is not None else result
 
@@ -114,11 +123,11 @@ def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
         raise rightly(ValueError(words))
 
 
-def _keep_rows(tensors: Sequence[Tensor], result: Tensor | Sequence[object]) -> None:
+def _keep_rows(tensors: Sequence[Tensor], result: Result) -> None:
     """What an operator makes of each row is a gradient of rows too."""
     shapes = {tensor.m_shape for tensor in tensors if tensor.m_rows}
     for tensor in _flat(result) if shapes else ():
-        if isinstance(tensor, STATE.tensor) and tensor.m_shape in shapes:
+        if tensor.m_shape in shapes:
             tensor.m_rows = True
 
 
@@ -127,29 +136,29 @@ _ROWS = frozenset({"adam_", "adamw_", "sgd_", "momentum_", "merged_adam_", "clip
                    "multiply_", "lamb_", "adagrad_", "full_", "assign", "cast"})  # fmt: skip
 
 
-def _number(value: Any, where: object) -> Any:
+def _number(value: object, where: tuple[str, int]) -> object:
     """Return the number, or numbers, that a tensor given as an attribute holds."""
-    if isinstance(value, STATE.tensor):
+    if isinstance(value, Tensor):
         array = known.array(value, "an attribute")
         return array.reshape(-1).tolist() if where in LISTS else array.reshape(-1)[0].item()
-    if isinstance(value, (list, tuple)) and any(isinstance(item, STATE.tensor) for item in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return [int(_number_of(item)) for item in value]
     return value
 
 
-def _number_of(value: object) -> Any:
-    return known.number(value, "an attribute") if isinstance(value, STATE.tensor) else value
+def _number_of(value: Tensor | float) -> float:
+    return known.number(value, "an attribute") if isinstance(value, Tensor) else value
 
 
-def _placed(value: Any, tensors: list[Tensor]) -> Any:
-    """Return arguments with places for tensors, which are added to the list."""
-    if isinstance(value, STATE.tensor):
+def _placed(value: object, tensors: list[Tensor]) -> object:
+    """Return an argument with places for tensors, which are added to the list."""
+    if isinstance(value, Tensor):
         tensors.append(value)
         return Place(len(tensors) - 1)
     if isinstance(value, dict):
         return {key: _placed(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        if len(value) > 64 and not any(isinstance(item, STATE.tensor) for item in value):
+        if len(value) > 64 and not any(isinstance(item, Tensor) for item in value):
             return value
         items = [_placed(item, tensors) for item in value]
         return tuple(items) if type(value) is tuple else items
@@ -158,7 +167,7 @@ def _placed(value: Any, tensors: list[Tensor]) -> Any:
     return value
 
 
-def _key(value: Any) -> str | tuple[object, ...]:
+def _key(value: object) -> str | tuple[object, ...]:
     if isinstance(value, Place):
         return ("T", value.number)
     if isinstance(value, (list, tuple)):
@@ -175,8 +184,8 @@ def _entry(
     args: Sequence[object],
     kwargs: Mapping[str, object],
     tensors: Sequence[Tensor],
-    sizes: object,
-) -> Any:
+    sizes: tuple[Shape, ...] | Fraction | None,
+) -> Entry:
     key = (
         name,
         sizes,
@@ -211,9 +220,9 @@ class Running:
     def __init__(self, entry: Entry, tensors: list[Tensor], name: str) -> None:
         self.entry = entry
         self.name = name
-        self.env: dict[int, Any] = dict(enumerate(tensors))
+        self.env: dict[int, Tensor | None] = dict(enumerate(tensors))
 
-    def go(self) -> Any:
+    def go(self) -> Result:
         """Run the steps and return what the operator returns."""
         if STATE.program is not None:
             STATE.program.operators += self.entry.operators
@@ -221,14 +230,14 @@ class Running:
             self._run(step)
         return self._result(self.entry.result)
 
-    def _result(self, form: Any) -> Any:
+    def _result(self, form: Form) -> Result:
         if isinstance(form, Place):
             return self.env[form.number]
         if isinstance(form, list):
             return [self._result(tensor) for tensor in form]
         return form
 
-    def _run(self, step: Any) -> None:
+    def _run(self, step: Step) -> None:
         env = self.env
         inputs = [[env.get(n) if n is not None else None for n in row] for row in step.inputs]
         within = self._within(step, inputs)
@@ -237,9 +246,9 @@ class Running:
             return self._anew(step, inputs, within)
         copies = self._copies(step, inputs)
         self._keep_copies(step, inputs, copies)
-        outputs: list[Any] = []
+        outputs: list[list[Tensor | None]] = []
         for slot, (numbers, specs) in enumerate(zip(step.outputs, step.specs)):
-            row = []
+            row: list[Tensor | None] = []
             for place, (number, spec) in enumerate(zip(numbers, specs)):
                 result = within.get((slot, place))
                 if result is None:
@@ -248,7 +257,7 @@ class Running:
                 if number is not None:
                     env[number] = result
             outputs.append(row)
-        shapes = [self.entry.specs[n] for row in step.inputs for n in row if n is not None]
+        shapes = [self.entry.specs[n] for read in step.inputs for n in read if n is not None]
         STATE.ledger.scratch(kernels.needs(step, shapes), step.name)
         del copies
         if nodes.needed(_given(inputs)):
@@ -256,11 +265,11 @@ class Running:
 
     def _hang(
         self,
-        step: object,
-        inputs: Any,
-        outputs: Sequence[list[Tensor] | list[Tensor | None]],
-        within: Any,
-        before: object,
+        step: Step,
+        inputs: Rows,
+        outputs: Rows,
+        within: Within,
+        before: Mapping[int, nodes.Edge | None],
     ) -> None:
         if within and not before:
             return
@@ -274,19 +283,20 @@ class Running:
             shown = _as_before(inputs, within)
         nodes.attach(self.entry, step, shown, fresh, self.env)
 
-    def _within(self, step: Step, inputs: Any) -> dict[object, object]:
+    def _within(self, step: Step, inputs: Rows) -> Within:
         """Return the tensors that results share memory with, by result and place."""
         alias = STATISTICS.get(self.name)
         if alias is not None:
-            return {
+            firsts = {
                 (slot, 0): inputs[operand][0]
                 for slot, operand in alias.items()
-                if operand < len(inputs) and inputs[operand][0] is not None
+                if operand < len(inputs)
             }
+            return {place: tensor for place, tensor in firsts.items() if tensor is not None}
         if not self.name.endswith("_") or step is not self.entry.steps[-1]:
             return {}
         names_in, names_out = infer.named(step)
-        aliases: dict[Any, Any] = {}
+        aliases: dict[tuple[int, int], Tensor] = {}
         for slot, row in enumerate(step.outputs):
             operand = _partner(names_out[slot] if slot < len(names_out) else "", names_in, slot)
             if operand is None or operand >= len(inputs):
@@ -299,7 +309,7 @@ class Running:
                     aliases[slot, place] = tensor
         return aliases
 
-    def _rest(self, tensor: Tensor, spec: Spec, step: Step) -> None:
+    def _rest(self, tensor: Tensor, spec: Spec | None, step: Step) -> None:
         """A tensor that is written in place keeps its block, or gets its first."""
         tensor.m_known = None
         tensor.m_version += 1
@@ -314,7 +324,7 @@ class Running:
             tensor.m_strides = views.reshaped(tensor.m_shape, tensor.m_strides, spec.shape)[1]
             tensor.m_shape = spec.shape
 
-    def _overwrites(self, step: Any, inputs: Any, within: Any) -> bool:
+    def _overwrites(self, step: Step, inputs: Rows, within: Within) -> bool:
         """Tell whether an operator in place would destroy what its own gradient reads."""
         if self.name in STATISTICS or not STATE.has_grad():
             return False
@@ -328,21 +338,22 @@ class Running:
         if gradient is None:
             return False
         return any(
-            number in gradient.saved
+            number is not None
+            and number in gradient.saved
             and any(self.env.get(number) is tensor for tensor in within.values())
             for row in step.inputs
             for number in row
         )
 
-    def _anew(self, step: Any, inputs: Any, within: Any) -> None:
+    def _anew(self, step: Step, inputs: Rows, within: Within) -> None:
         """Compute into new memory: the node keeps what would have been overwritten."""
         shown = _as_before(inputs, within)
         numbers = dict(self.env)
-        for row, seen in zip(step.inputs, shown):
-            numbers.update((number, item) for number, item in zip(row, seen) if number is not None)
-        outputs = []
+        for read, seen in zip(step.inputs, shown):
+            numbers.update((number, item) for number, item in zip(read, seen) if number is not None)
+        outputs: list[list[Tensor | None]] = []
         for slot, (row, specs) in enumerate(zip(step.outputs, step.specs)):
-            results = []
+            results: list[Tensor | None] = []
             for place, (number, spec) in enumerate(zip(row, specs)):
                 result = within.get((slot, place))
                 if result is None:
@@ -356,7 +367,7 @@ class Running:
             outputs.append(results)
         nodes.attach(self.entry, step, shown, outputs, numbers)
 
-    def _copies(self, step: Step, inputs: Any) -> list[Block]:
+    def _copies(self, step: Step, inputs: Rows) -> list[Block]:
         if step.name in views.VIEWS:
             return []
         return [
@@ -366,7 +377,9 @@ class Running:
             if tensor is not None and tensor.m_strides is not None
         ]
 
-    def _keep_copies(self, step: Any, inputs: Any, copies: list[Block]) -> None:
+    def _keep_copies(
+        self, step: Step, inputs: Sequence[list[Tensor | None]], copies: Sequence[Block]
+    ) -> None:
         """Let backward keep the copy that a kernel made of a view, for the kernels that do."""
         if step.name in STRIDED or not copies or not nodes.needed(_given(inputs)):
             return
@@ -375,12 +388,16 @@ class Running:
             for place, (number, tensor) in enumerate(zip(numbers, row)):
                 if tensor is None or tensor.m_strides is None:
                     continue
-                copy = _before(tensor)
-                copy.m_strides, copy.m_block, copy.m_source = None, next(blocks), tensor.source
-                STATE.ledger.inside.discard(copy.m_block.index)
-                row[place] = self.env[number] = copy
+                copy, block = _before(tensor), next(blocks)
+                copy.m_strides, copy.m_block, copy.m_source = None, block, tensor.source
+                STATE.ledger.inside.discard(block.index)
+                row[place] = copy
+                if number is not None:
+                    self.env[number] = copy
 
-    def _made(self, step: Step, spec: Any, inputs: Any, slot: int, place: int) -> Any:
+    def _made(
+        self, step: Step, spec: Spec | None, inputs: Rows, slot: int, place: int
+    ) -> Tensor | None:
         """Return a result: a view, or a tensor with a block of its own."""
         if spec is None:
             return None
@@ -415,11 +432,11 @@ STRIDED = frozenset({
 that they compute on. Measured with 3.3.1; held by `turned_views` of the tests of the meta tier."""
 
 
-def _given(inputs: Any) -> list[object]:
+def _given(inputs: Rows) -> list[Tensor]:
     return [tensor for row in inputs for tensor in row if tensor is not None]
 
 
-def _partner(out: str, names: Sequence[str], slot: int) -> Any:
+def _partner(out: str, names: Sequence[str], slot: int) -> int | None:
     """Return the operand that a result shares memory with, by their names."""
     for name in (out, out.removesuffix("_out"), out.replace("out_", "in_"), f"prev_{out}"):
         if name in names:
@@ -429,9 +446,7 @@ def _partner(out: str, names: Sequence[str], slot: int) -> Any:
     return None
 
 
-def _as_before(
-    inputs: Sequence[Sequence[Tensor | None]], within: Mapping[tuple[int, int], Tensor]
-) -> list[list[Tensor | None]]:
+def _as_before(inputs: Rows, within: Within) -> list[list[Tensor | None]]:
     """Return an operator's inputs with those that it writes to as they were."""
     written = {id(tensor) for tensor in within.values()}
     return [
@@ -440,7 +455,7 @@ def _as_before(
     ]  # fmt: skip
 
 
-def _before(tensor: Tensor) -> Any:
+def _before(tensor: Tensor) -> Tensor:
     """Return a tensor as it was before it is changed in place."""
     earlier = tensor.detach()
     earlier.m_node, earlier.m_slot = tensor.m_node, tensor.m_slot
@@ -456,7 +471,9 @@ KEPT = frozenset({
 """Operators in place by which masks and tables are made."""
 
 
-def _written(name: str, args: object, kwargs: object, tensors: Any) -> Any:
+def _written(
+    name: str, args: Sequence[object], kwargs: Mapping[str, object], tensors: Sequence[Tensor]
+) -> OwnTensor | None:
     """Return what an operator in place writes, as Paddle's own tensor; None where it hangs on what
     is not known, or is large."""
     if name not in KEPT or name[:-1] not in STATE.operators:
@@ -470,15 +487,15 @@ def _written(name: str, args: object, kwargs: object, tensors: Any) -> Any:
 
 def _compute(
     name: str,
-    args: list[object] | tuple[object, ...],
+    args: Sequence[object],
     kwargs: Mapping[str, object],
     tensors: Sequence[Tensor],
-    result: Tensor | Sequence[object],
+    result: Result,
 ) -> None:
     """Compute on real data what is small and hangs on nothing unknown."""
     if name.endswith("_") or name.startswith(RANDOM):
         return
-    results = [tensor for tensor in _flat(result) if isinstance(tensor, STATE.tensor)]
+    results = _flat(result)
     if name in known.FILLED and results and _is_filled(results[0], tensors):
         results[0].m_known = known.filled(name, args, results[0])
         return
@@ -487,7 +504,7 @@ def _compute(
     if any(not known.small(tensor.m_shape, name) for tensor in results):
         return
     computed = known.computed(name, args, kwargs)
-    values = [tensor for tensor in _flat(computed) if isinstance(tensor, STATE.real)]
+    values = known.own_tensors(computed)
     if len(values) != len(results):
         return
     for tensor, value in zip(results, values):
@@ -497,21 +514,21 @@ def _compute(
             tensor.m_known = value
 
 
-def _is_filled(result: Any, tensors: Any) -> bool:
+def _is_filled(result: Tensor, tensors: Sequence[Tensor]) -> bool:
     """Tell whether what is filled is larger than what is computed, or hangs on no data though its
     shape is an unknown tensor's."""
     return not known.small(result.m_shape) or any(tensor.m_known is None for tensor in tensors)
 
 
-def _flat(value: Any) -> list[Tensor | None]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [value]
+def _flat(value: Result) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    return [leaf for item in value or () for leaf in _flat(item)]
 
 
-def _into(target: Any, result: Any) -> Any:
+def _into(target: object, result: Result) -> Result:
     """Put a result into the tensor that the caller gave for it."""
-    if isinstance(result, STATE.tensor) and isinstance(target, STATE.tensor):
+    if isinstance(result, Tensor) and isinstance(target, Tensor):
         target.m_block, target.m_shape = result.m_block, result.m_shape
         target.m_dtype, target.m_strides = result.m_dtype, result.m_strides
         target.m_known = result.m_known

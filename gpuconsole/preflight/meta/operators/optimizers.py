@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import new
 from ..sizes import count, nbytes
@@ -10,9 +10,10 @@ from ..state import STATE, Unsupported
 from ..tensor.construct import as_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..tensor.tensor import Tensor
+    from ..types import OwnResult, Result
 
 RESULTS = {"adam_": 7, "adamw_": 7, "merged_adam_": 7, "fused_adam_": 7, "merged_momentum_": 3,
            "momentum_": 3, "lars_momentum_": 3, "adagrad_": 3, "average_accumulates_": 6,
@@ -27,13 +28,12 @@ MERGED = {"adagrad_": 2}
 """Copies of the rows of a gradient, where there are more than one."""
 
 
-def update(name: Any) -> Any:
+def update(name: str) -> Callable[..., Result]:
     """Return the replacement of an optimizer's operator."""
 
-    def run(*args: Any, **_: Any) -> Any:
-        tensors = [tensor for value in args for tensor in _tensors(value)]
+    def run(first: Tensor | list[Tensor], *rest: object, **_: object) -> Result:
+        tensors = [tensor for value in (first, *rest) for tensor in _tensors(value)]
         ledger = STATE.ledger
-        first = args[0]
         for tensor in tensors:
             if tensor.m_rows:
                 # Rows that were looked up twice are merged into a copy.
@@ -51,7 +51,7 @@ def update(name: Any) -> Any:
     return run
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def _tensors(value: object) -> list[Tensor]:
     if isinstance(value, STATE.tensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -71,7 +71,9 @@ def accuracy(*args: object) -> tuple[Tensor, ...]:
     return tuple(new((), kind, "accuracy") for kind in kinds)
 
 
-def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
+def coalesced(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], fused: Tensor, *attributes: object
+) -> None:
     """`coalesce_tensor` of the older operators: tensors are laid into one block."""
     given = dict(zip(attributes[::2], attributes[1::2]))
     fused.m_dtype = as_dtype(given.get("dtype", 5)) if "dtype" in given else inputs[0].m_dtype
@@ -81,44 +83,48 @@ def coalesced(inputs: Any, outputs: Any, fused: Any, *attributes: Any) -> None:
         output.m_block, output.m_known = fused.m_block, None
 
 
-ACTIVATIONS: dict[Any, Any] = {
-    **{item: (item,) for item in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
-    "softmax": ("softmax", -1), "hard_swish": ("hardswish",),
-    "hard_sigmoid": ("hardsigmoid", 0.2, 0.5),
+ACTIVATIONS: dict[str, tuple[str, tuple[float, ...]]] = {
+    **{item: (item, ()) for item in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
+    "softmax": ("softmax", (-1,)), "hard_swish": ("hardswish", ()),
+    "hard_sigmoid": ("hardsigmoid", (0.2, 0.5)),
 }  # fmt: skip
 """What computes the same as an older operator that a layer's `act` names, with what it is given
 after the tensor."""
 
 
-ATTRIBUTES: dict[Any, Any] = {"argsort": {"axis": -1, "descending": False, "stable": False}}
+ATTRIBUTES: dict[str, dict[str, int]] = {
+    "argsort": {"axis": -1, "descending": False, "stable": False}
+}
 """What an older operator of one tensor is given after it by name, in today's order, with what it is
 where it is not given."""
 
 
-def attributed(name: str) -> Callable[..., object]:
+def attributed(name: str) -> Callable[..., Result]:
     """Return the replacement of an older operator with attributes as names and values in turn."""
 
-    def run(tensor: Tensor, *given: Any) -> Any:
-        attributes = {**ATTRIBUTES[name], **dict(zip(given[::2], given[1::2]))}
+    def run(tensor: Tensor, *given: object) -> Result:
+        attributes: dict[object, object] = dict(ATTRIBUTES[name].items())
+        attributes.update(zip(given[::2], given[1::2]))
         return STATE.call(name, (tensor, *(attributes[item] for item in ATTRIBUTES[name])), {})
 
     return run
 
 
-def activation(name: str, *given: object) -> Callable[..., object]:
+def activation(name: str, given: tuple[float, ...]) -> Callable[..., Result]:
     """Return the replacement of an older operator of one tensor; its attributes change no shape."""
     return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
 
 
-def legacy(name: str, own: Callable[..., object]) -> Callable[..., object]:
+def legacy(name: str, own: Callable[..., OwnResult]) -> Callable[..., Result | OwnResult]:
     """Return the replacement of one of the older operators."""
-    stand_in: Any = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else {
+    others: Mapping[str, Callable[..., Result]] = {
         **{name: attributed(name) for name in ATTRIBUTES},
         "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
-    }.get(name)  # fmt: skip
+    }  # fmt: skip
+    stand_in = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else others.get(name)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if STATE.inside or STATE.paddle is None or not STATE.dynamic():
+    def run(*args: object, **kwargs: object) -> Result | OwnResult:
+        if STATE.inside or not STATE.is_ready or not STATE.dynamic():
             return own(*args, **kwargs)
         if stand_in is None:
             raise Unsupported(f"the older operator {name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..allocation import new, twin
 from ..autograd import nodes
@@ -13,7 +13,10 @@ from ..state import STATE, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddle.base.core import DataType
+
     from ..tensor.tensor import Tensor
+    from ..types import Grads, Result, Shape
 
 
 class Cell(NamedTuple):
@@ -50,7 +53,19 @@ class Room(NamedTuple):
     """Needed for a moment by a net that is evaluated."""
 
 
-def room(cell: Cell, x: Any, hidden: int, layers: int, sides: int, masked: bool) -> Room:
+class Batch(Protocol):
+    """What a net runs over, [time, batch, features]: a tensor, or what a program has of it."""
+
+    m_shape: Shape
+    m_dtype: DataType
+    stop_gradient: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+
+
+def room(cell: Cell, x: Batch, hidden: int, layers: int, sides: int, masked: bool) -> Room:
     """Return what the kernel keeps and needs, in bytes; x: [time, batch, features]."""
     item = ITEM[word(x.m_dtype)]
     steps, batch = x.m_shape[:2]
@@ -80,9 +95,9 @@ class RecurrentNode(nodes.PlainNode):
 
     def __init__(
         self,
-        inputs: Sequence[object],
-        outputs: object,
-        saved: object,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        saved: Sequence[Tensor],
         blocks: Sequence[Block],
         work: int,
     ) -> None:
@@ -90,7 +105,7 @@ class RecurrentNode(nodes.PlainNode):
         self.blocks = blocks
         self.work = work
 
-    def run(self, grads: Any, graph: Any, wants: Any) -> Any:
+    def run(self, grads: Grads, graph: bool, wants: Sequence[bool]) -> Grads:
         """Fill what did not arrive with zeros and make all gradients."""
         if graph:
             raise Unsupported("the second derivative of a recurrent net")
@@ -112,8 +127,8 @@ class RecurrentNode(nodes.PlainNode):
 def rnn(
     x: Tensor,
     starts: tuple[Tensor, ...],
-    weights: Sequence[object],
-    lengths: object,
+    weights: Sequence[Tensor],
+    lengths: Tensor | None,
     dropout_state: Tensor,
     dropout: float = 0.0,
     both: bool = False,
@@ -124,7 +139,7 @@ def rnn(
     seed: int = 0,
     is_test: bool = False,
     *_: object,
-) -> Any:
+) -> Result:
     """Run over a sequence; x: [time, batch, features]. Returns output, dropout state and states."""
     cell, sides = CELLS[mode], 2 if both else 1
     space = room(cell, x, hidden, layers, sides, lengths is not None)

@@ -11,26 +11,36 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..ledger import Block
 from ..sizes import nbytes
 from ..state import STATE, Unsupported, rightly
+from ..tensor.tensor import Tensor
 from ..values import known
 from . import plan as program_plan
 from .order import flat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
+    from typing import TypeAlias
 
     from numpy import ndarray
-    from paddle.base.core import DataType
+    from numpy.typing import DTypeLike
+    from paddle.base.core import DenseTensor
+    from paddle.base.core import Variable as OwnVariable
+    from paddle.base.core import _Scope as OwnScope
     from paddle.pir import Value
-    from paddle.static import Executor, Program
+    from paddle.static import CompiledProgram, Executor, Program
 
     from ..inference.infer import Spec
-    from ..tensor.tensor import Tensor
+    from ..types import Shape
+
+    Fed: TypeAlias = Tensor | ndarray | DenseTensor
+    """What a program is fed for a variable."""
+    Family: TypeAlias = tuple[int, int, tuple[int, ...]]
+    """A program by its number, how many operators it has, and what is fetched."""
 
 OF_TODAY = "FLAGS_enable_pir_api"
 """The variable that asks for programs of the older kind, which Paddle reads once."""
@@ -41,19 +51,21 @@ LARGEST_OWN = 2**26
 class Scope:
     """The variables of programs in one of Paddle's scopes."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, own: OwnScope) -> None:
         self.own = own
         self.lasting: dict[str, Block] = {}
-        self.specs: dict[str, Any] = {}
+        self.specs: dict[str, Spec] = {}
         """Shapes and types of what lasts."""
-        self.fed: dict[str, Any] = {}
+        self.fed: dict[str, Block] = {}
         self.known: set[str] = set()
         """Names of what was ever fed."""
         self.fetched: dict[int, Block] = {}
         """What was fetched last, by its place among what is fetched, of all programs."""
-        self.plans: dict[Any, Any] = {}
+        self.plans: dict[
+            tuple[Family, tuple[tuple[str, Shape], ...]], tuple[program_plan.Plan, Program]
+        ] = {}
         """By program, what is fetched and the shapes of what is fed."""
-        self.lists: dict[Any, list[Block]] = {}
+        self.lists: dict[Family, list[Block | None]] = {}
         """By program and what is fetched: what the last run has given."""
 
 
@@ -62,7 +74,7 @@ SAVED: list[bool] = []
 """Whether something would have been saved."""
 
 
-def scope_of(own: object) -> Scope:
+def scope_of(own: OwnScope | None) -> Scope:
     """Return the counterpart of a scope of Paddle's, by default the one that is used now."""
     own = own if own is not None else STATE.paddle.static.global_scope()
     return SCOPES.setdefault(id(own), Scope(own))
@@ -70,16 +82,16 @@ def scope_of(own: object) -> Scope:
 
 def run(
     executor: Executor,
-    program: Any = None,
-    feed: Any = None,
+    program: Program | CompiledProgram | None = None,
+    feed: Mapping[str, Fed] | Sequence[Mapping[str, Fed]] | None = None,
     fetch_list: Sequence[Value] | None = None,
     feed_var_name: str = "feed",
     fetch_var_name: str = "fetch",
-    scope: object = None,
+    scope: OwnScope | None = None,
     return_numpy: bool = True,
-    *_: Any,
-    **__: Any,
-) -> Any:
+    *_: object,
+    **__: object,
+) -> list[ndarray | DenseTensor]:
     """Stand for `Executor.run`."""
     static, pir = STATE.paddle.static, importlib.import_module("paddle.pir")
     if isinstance(program, static.CompiledProgram):
@@ -93,15 +105,15 @@ def run(
         STATE.choice(f"programs are of today's kind, though {OF_TODAY} asks for the older one")
     if executor._closed:
         raise rightly(RuntimeError("Attempted to use a closed Executor"))
-    feed = _one(feed)
+    fed = _one(feed)
     wanted = _hashes(program, executor._check_fetch_list(fetch_list))
     STATE.flags.add("static-graph")
-    program_run = Run(scope_of(scope), program, feed, wanted)
+    program_run = Run(scope_of(scope), program, fed, wanted)
     STATE.ran = program_run.plan
     return program_run.go(return_numpy)
 
 
-def _one(feed: Any) -> dict[str, Any]:
+def _one(feed: object) -> dict[str, Fed]:
     """Return what is fed by name."""
     if isinstance(feed, (list, tuple)):
         if len(feed) != 1:
@@ -113,13 +125,13 @@ def _one(feed: Any) -> dict[str, Any]:
     return dict(feed or {})
 
 
-def _hashes(program: Program, fetched: Sequence[Value]) -> list[Any]:
+def _hashes(program: Program, fetched: Sequence[Value]) -> list[int]:
     """Return the hashes of the values that a program fetches by itself, then of those to be fetched
     beside them."""
     own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
     names = [op.attrs()["name"] for op in own]
     hashes = [op.operand_source(0).hash() for op in own]
-    more = []
+    more: list[int] = []
     for place, value in enumerate(fetched):
         if not isinstance(value, str):
             more += [value.hash()] if value.hash() not in hashes else []
@@ -132,7 +144,9 @@ def _hashes(program: Program, fetched: Sequence[Value]) -> list[Any]:
 class Run:
     """One run of a program."""
 
-    def __init__(self, scope: Scope, program: Program, feed: Any, wanted: Sequence[int]) -> None:
+    def __init__(
+        self, scope: Scope, program: Program, feed: dict[str, Fed], wanted: Sequence[int]
+    ) -> None:
         self.scope = scope
         self.feed = feed
         shapes = {name: given(value) for name, value in feed.items()}
@@ -148,9 +162,9 @@ class Run:
             # The program is held, so that its number stays its own.
             plan_found = scope.plans[key] = (plan, program)
         self.plan = plan_found[0]
-        self.blocks: dict[int, Any] = {}
+        self.blocks: dict[int, Block] = {}
 
-    def go(self, return_numpy: bool) -> list[ndarray]:
+    def go(self, return_numpy: bool) -> list[ndarray | DenseTensor]:
         """Run the operators and return what is fetched."""
         plan, blocks = self.plan, self.blocks
         self._feed()
@@ -237,7 +251,7 @@ class Run:
                 del before
                 fetched[place] = Block(STATE.ledger, size, "fetch")
 
-    def _results(self, return_numpy: bool) -> list[ndarray]:
+    def _results(self, return_numpy: bool) -> list[ndarray | DenseTensor]:
         """Return what is fetched as a script gets it."""
         tensors = []
         for number in self.plan.fetched:
@@ -253,7 +267,7 @@ class Run:
         ]
 
 
-def _own(tensor: Tensor) -> Any:
+def _own(tensor: Tensor) -> DenseTensor:
     """Return a result as Paddle's own tensor, which shares its memory."""
     if nbytes(tensor.m_shape, tensor.m_dtype) > LARGEST_OWN:
         raise Unsupported("a large result of a program that is not made an array")
@@ -262,22 +276,22 @@ def _own(tensor: Tensor) -> Any:
     return own
 
 
-def given(value: ndarray) -> Any:
+def given(value: Fed) -> Shape:
     """Return the shape of something that is fed."""
     import numpy
 
-    if isinstance(value, STATE.tensor):
+    if isinstance(value, Tensor):
         return tuple(int(extent) for extent in value.m_shape)
     shape = value.shape() if isinstance(value, STATE.core.DenseTensor) else numpy.shape(value)
     return tuple(shape)
 
 
-def _check(program: Program, feed: Any) -> None:
+def _check(program: Program, feed: Mapping[str, Fed]) -> None:
     """Let Paddle check the types and shapes of what is fed."""
-    executor: Any = importlib.import_module("paddle.base.executor")
+    executor = importlib.import_module("paddle.base.executor")
     for op in program.global_block().ops:
         name = op.attrs().get("name") if op.name() == "pd_op.data" else None
-        if name not in feed or isinstance(feed[name], STATE.tensor):
+        if name is None or name not in feed or isinstance(feed[name], Tensor):
             continue
         value, fed = op.results()[0], feed[name]
         try:
@@ -305,7 +319,7 @@ def install(paddle: ModuleType) -> None:
     for name in ("load_inference_model", "load_program_state", "load_vars"):
         setattr(static, name, _loaded(getattr(static, name)))
     static.load = _loaded(_into_scope(static.load))
-    program: Any = importlib.import_module("paddle.pir").Program
+    program = importlib.import_module("paddle.pir").Program
     program.state_dict = _refused("what a program's parameters hold is known only from data")
     program.set_state_dict = _nothing
     static.set_program_state = _nothing
@@ -315,7 +329,7 @@ def install(paddle: ModuleType) -> None:
         setattr(scope, name, _looked_up(name))
 
 
-OWN: dict[str, Any] = {}
+OWN: dict[str, Callable[[OwnScope, str], OwnVariable]] = {}
 """Methods of Paddle's own that are replaced here."""
 
 
@@ -333,7 +347,7 @@ class Variable:
     def set(self, *_: object) -> None:
         """Take data: it is as large as before."""
 
-    def shape(self) -> Any:
+    def shape(self) -> list[int]:
         """Return its extents."""
         return list(self.tensor.m_shape)
 
@@ -342,7 +356,7 @@ class Variable:
     def _is_initialized(self) -> bool:
         return True
 
-    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: object = None) -> ndarray:
         import numpy
 
         return numpy.array(known.array(self.tensor, "numpy"), dtype)
@@ -353,8 +367,8 @@ class Variable:
         raise Unsupported(f"`{name}` of a variable in a program's scope")
 
 
-def _looked_up(method: str) -> Callable[..., object]:
-    def look(own: object, name: str) -> Any:
+def _looked_up(method: str) -> Callable[[OwnScope, str], Variable | OwnVariable]:
+    def look(own: OwnScope, name: str) -> Variable | OwnVariable:
         mine = SCOPES.get(id(own))
         if mine is not None and name in mine.specs:
             return Variable(mine.specs[name])
@@ -398,7 +412,7 @@ def _saved_program(program: object, *_: object, **__: object) -> None:
 def _into_scope(own: Callable[..., object]) -> Callable[..., object]:
     """Return what loads parameters: those that a program has stay as large as they are."""
 
-    def load(program: Program, model_path: object, *args: object, **kwargs: object) -> Any:
+    def load(program: Program, model_path: object, *args: object, **kwargs: object) -> object:
         if any(os.path.exists(f"{model_path}{end}") for end in ("", ".pdparams")):
             return None
         return own(program, model_path, *args, **kwargs)
@@ -407,7 +421,7 @@ def _into_scope(own: Callable[..., object]) -> Callable[..., object]:
 
 
 def _loaded(own: Callable[..., object]) -> Callable[..., object]:
-    def load(*args: object, **kwargs: object) -> Any:
+    def load(*args: object, **kwargs: object) -> object:
         if SAVED:
             raise Unsupported("a program loads what this run has only pretended to save")
         return own(*args, **kwargs)

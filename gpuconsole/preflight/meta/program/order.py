@@ -10,12 +10,16 @@ thread, on a device all waits its turn in one queue.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import TypeAlias
 
     from paddle.base.core import DataType
+
+    Operand: TypeAlias = int | tuple["Operand", ...] | None
+    """The number of a value, numbers for a list of tensors, None for what is not given."""
 
 SHAPELESS = frozenset({"reshape", "squeeze", "unsqueeze"})
 """Operators in place with shapes that are not compared."""
@@ -35,7 +39,7 @@ class Value:
         """Whether it outlives the run: parameters, states."""
 
 
-def flat(row: Sequence[int | tuple[int, ...] | None]) -> Iterator[Any]:
+def flat(row: Sequence[Operand]) -> Iterator[int]:
     """Yield the numbers of operands or results."""
     for item in row:
         if isinstance(item, tuple):
@@ -49,32 +53,30 @@ class Operator:
 
     __slots__ = ("form", "inputs", "name", "outputs", "unneeded", "within")
 
-    def __init__(
-        self, name: Any, inputs: Sequence[int | tuple[int, ...] | None], outputs: Any
-    ) -> None:
+    def __init__(self, name: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
         self.name = name
         self.inputs = inputs
         """Numbers by operand: a tuple of them for a list of tensors, None for what is not given."""
         self.outputs = outputs
-        self.unneeded: Any = frozenset()
+        self.unneeded: Collection[int] = frozenset()
         """Numbers of values with memory that is not read."""
-        self.within: dict[Any, Any] = {}
+        self.within: Mapping[int, int] = {}
         """By result: the operand that it shares memory with, of operators that are in place."""
-        self.form: dict[Any, Any] = {}
+        self.form: Mapping[int, int] = {}
         """The same of the operator's form in place, where there is one."""
 
 
 def placed(
     operators: Sequence[Operator], values: Sequence[Value], lasting: set[int]
-) -> list[dict[Any, Any]]:
+) -> list[dict[int, int]]:
     """Return for each operator which results (numbers) lie in which inputs (numbers).
 
     `kept` are numbers that are never written over: what is fed and what is fetched.
     """
     ends = _ends(operators, values, lasting)
     readers = _readers(operators)
-    below: dict[Any, Any] = {}
-    shared: list[dict[Any, Any]] = []
+    below: dict[int, int] = {}
+    shared: list[dict[int, int]] = []
     for place, operator in enumerate(operators):
         for number in flat(operator.inputs):
             readers[number] = readers.get(number, 0) - 1
@@ -86,16 +88,16 @@ def placed(
     return shared
 
 
-def _pairs(operator: Operator, slots: Mapping[int, int]) -> dict[Any, Any]:
-    pairs: dict[Any, Any] = {}
+def _pairs(operator: Operator, slots: Mapping[int, int]) -> dict[int, int]:
+    pairs: dict[int, int] = {}
     for result, operand in slots.items():
         if result < len(operator.outputs) and operand < len(operator.inputs):
             pairs.update(zip(flat([operator.outputs[result]]), flat([operator.inputs[operand]])))
     return pairs
 
 
-def _readers(operators: Sequence[Operator]) -> dict[Any, int]:
-    readers: dict[Any, int] = {}
+def _readers(operators: Sequence[Operator]) -> dict[int, int]:
+    readers: dict[int, int] = {}
     for operator in operators:
         for number in flat(operator.inputs):
             readers[number] = readers.get(number, 0) + 1
@@ -104,9 +106,9 @@ def _readers(operators: Sequence[Operator]) -> dict[Any, int]:
 
 def _ends(
     operators: Sequence[Operator], values: Sequence[Value], lasting: set[int]
-) -> dict[Any, int]:
+) -> dict[int, int]:
     """Return the last operator that has to do with each variable that may be written over."""
-    ends: dict[Any, int] = {}
+    ends: dict[int, int] = {}
     for place, operator in enumerate(operators):
         for number in flat((*operator.inputs, *operator.outputs)):
             if number not in lasting and not values[number].lasting:
@@ -174,10 +176,10 @@ def releases(
     operators: Sequence[Operator],
     order: Sequence[int],
     values: Sequence[Value],
-    lasting: tuple[object, ...],
-) -> list[list[Any]]:
+    lasting: Collection[int],
+) -> list[list[int]]:
     """Return for each place of an order the numbers of the variables that are let go after it."""
-    last: dict[Any, int] = {}
+    last: dict[int, int] = {}
     for turn, place in enumerate(order):
         operator = operators[place]
         for number in flat(operator.inputs):
@@ -185,7 +187,7 @@ def releases(
                 last[number] = turn
         for number in flat(operator.outputs):
             last[number] = max(turn, last.get(number, turn))
-    released: list[list[Any]] = [[] for _ in order]
+    released: list[list[int]] = [[] for _ in order]
     for number, turn in last.items():
         if number not in lasting and not values[number].lasting:
             released[turn].append(number)
@@ -194,7 +196,7 @@ def releases(
 
 def as_ready(
     operators: Sequence[Operator],
-    inside: Sequence[dict[str, object] | dict[int, int]],
+    inside: Sequence[Mapping[int, int]],
     fed: set[int],
 ) -> list[int]:
     """Return the order in which threads run operators as they become ready.
@@ -234,12 +236,14 @@ def _hanging(operators: Sequence[Operator], fed: set[int]) -> set[int]:
     return places_found
 
 
-def _waits(operators: Any, inside: Any) -> tuple[list[set[int]], list[list[int]]]:
+def _waits(
+    operators: Sequence[Operator], inside: Sequence[Mapping[int, int]]
+) -> tuple[list[set[int]], list[list[int]]]:
     """Return which operators each waits for, and which wait for it: for what it reads, and to write
     over what others read."""
-    root: dict[Any, Any] = {}
-    writer: dict[Any, int] = {}
-    readers: dict[Any, list[int]] = {}
+    root: dict[int, int] = {}
+    writer: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
     before: list[set[int]] = []
     for place, (operator, pairs) in enumerate(zip(operators, inside)):
         waits: set[int] = set()

@@ -6,7 +6,7 @@ an executor for each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..inference import infer, kernels
 from ..inference.infer import Spec, Step
@@ -19,16 +19,22 @@ from . import shapes as program_shapes
 from .order import Operator, Value, flat
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy import ndarray
     from paddle.pir import Operation
+    from paddle.pir import Value as OwnValue
     from paddle.static import Program
 
     from ..operators.rnn import Room
+    from ..types import Shape
+    from .order import Operand
+    from .shapes import Array, Specs
 
 CONSTANTS = frozenset({"full_int_array", "full"})
 SIZES = frozenset({"shape", "shape64"})
 MOST = 64
 """Numbers of a tensor that is computed with."""
-MISSING: Any = object()
 NAMED = {"set_parameter": "parameter_name", "shadow_output": "output_name"}
 """Operators that assign what they read to a variable of the scope, and the place of its name."""
 FORMS: dict[str, dict[int, int]] = {}
@@ -41,20 +47,20 @@ class Plan:
     def __init__(self) -> None:
         self.operators: list[Operator] = []
         self.values: list[Value] = []
-        self.specs: list[Any] = []
+        self.specs: list[Spec] = []
         """Shape and type of each value, as they are when it runs."""
         self.fed: dict[str, int] = {}
         self.lasting: dict[str, int] = {}
         """Variables of the scope that it reads, by name."""
         self.parameters: set[int] = set()
-        self.named: dict[int, list[Any]] = {}
+        self.named: dict[int, list[tuple[int, str]]] = {}
         """What each operator assigns to the scope: numbers and names."""
         self.fetched: list[int] = []
-        self.needs: list[Any] = []
+        self.needs: list[list[int]] = []
         """By operator: what its kernel takes while it runs, in bytes."""
-        self.inside: list[Any] = []
+        self.inside: list[dict[int, int]] = []
         self.order: list[int] = []
-        self.releases: list[Any] = []
+        self.releases: list[list[int]] = []
         self.gradients: set[int] = set()
         self.trains = False
         """Whether it updates what lasts."""
@@ -65,14 +71,16 @@ class Plan:
 class Reader:
     """Reads a program into a plan."""
 
-    def __init__(self, program: Program, shapes: dict[str, tuple[int, ...]], fetched: Any) -> None:
+    def __init__(
+        self, program: Program, shapes: Mapping[str, Shape], fetched: Sequence[int]
+    ) -> None:
         self.program = program
         self.shapes = shapes
         """By name: shape of what is fed."""
         self.plan = Plan()
-        self.numbers: dict[Any, Any] = {}
+        self.numbers: dict[int, Operand] = {}
         """By hash of the program's value: its number, or numbers of the parts of a list."""
-        self.known: dict[int, Any] = {}
+        self.known: dict[int, ndarray] = {}
         """By number: an array of what is known without data, such as sizes."""
         self.wanted = fetched
 
@@ -86,7 +94,7 @@ class Reader:
             self._operator(op)
         if plan.named and self.wanted:
             raise Unsupported("what a program fetches that makes parameters")
-        plan.fetched = [self.numbers[number] for number in self.wanted if number in self.numbers]
+        plan.fetched = list(flat([self.numbers.get(number) for number in self.wanted]))
         lasting = {*plan.fed.values(), *plan.fetched}
         plan.inside = order.placed(plan.operators, plan.values, lasting)
         fed = set(plan.fed.values())
@@ -96,13 +104,13 @@ class Reader:
         plan.releases = order.releases(plan.operators, plan.order, plan.values, ())
         return plan
 
-    def _number(self, spec: Spec, shape: Any, *, lasting: bool = False) -> int:
+    def _number(self, spec: Spec, shape: Sequence[int], *, lasting: bool = False) -> int:
         plan = self.plan
         plan.values.append(Value(tuple(shape), spec.dtype, lasting))
         plan.specs.append(spec)
         return len(plan.specs) - 1
 
-    def _operator(self, op: Any) -> None:
+    def _operator(self, op: Operation) -> None:
         name = op.name().split(".", 1)[-1]
         results = op.results()
         if name == "combine":
@@ -110,11 +118,12 @@ class Reader:
             self.numbers[results[0].hash()] = row
         elif op.name() == "builtin.split":
             parts = self._of(op.operands_source()[0])
-            self.numbers.update(zip((result.hash() for result in results), parts))
+            whole = parts if isinstance(parts, tuple) else (parts,)
+            self.numbers.update(zip((result.hash() for result in results), whole))
         elif name in ("parameter", "data"):
             self._variable(op, name, results[0])
         elif name in NAMED:
-            number = self._of(op.operands_source()[0])
+            (number,) = flat([self._of(op.operands_source()[0])])
             self.plan.values[number].lasting = True
             place = max(at for at, operator in enumerate(self.plan.operators)
                         if number in flat(operator.outputs))  # fmt: skip
@@ -122,10 +131,10 @@ class Reader:
         elif name != "fetch":
             self._computes(op, name, results)
 
-    def _of(self, value: Any) -> Any:
+    def _of(self, value: OwnValue) -> Operand:
         return self.numbers.get(value.hash()) if value.initialized() else None
 
-    def _variable(self, op: Operation, kind: str, value: Any) -> None:
+    def _variable(self, op: Operation, kind: str, value: OwnValue) -> None:
         """Note a variable of the scope: a parameter, a state, or what is fed."""
         plan, attributes = self.plan, op.attrs()
         name = attributes["parameter_name" if kind == "parameter" else "name"]
@@ -140,7 +149,7 @@ class Reader:
         if kind == "parameter":
             plan.parameters.add(number)
 
-    def _computes(self, op: Any, name: Any, results: Any) -> None:
+    def _computes(self, op: Operation, name: str, results: Sequence[OwnValue]) -> None:
         plan = self.plan
         operands = [self._of(value) for value in op.operands_source()]
         given = [self._given(operand) for operand in operands]
@@ -151,10 +160,12 @@ class Reader:
         specs_made = program_shapes.results(op, given, rows, arrays)
         if name == "rnn":
             specs_made = _kept(op, given, specs_made)
-        outputs = []
+        outputs: list[Operand] = []
         for value, row, specs in zip(results, rows, specs_made):
-            parts = tuple(None if spec is None else self._number(spec, before.shape)
-                          for spec, before in zip(specs, row))  # fmt: skip
+            parts = tuple(
+                None if spec is None or before is None else self._number(spec, before.shape)
+                for spec, before in zip(specs, row)
+            )
             whole = parts if _is_list(value) else parts[0]
             outputs.append(whole)
             if value.initialized():
@@ -166,59 +177,58 @@ class Reader:
         )  # fmt: skip
         operator.within = _pairs(op)
         operator.form = {} if operator.within else _form(name, op, given)
-        if len(outputs) == 1 and isinstance(outputs[0], int) and not operator.within:
-            self._note(op, operands, given, outputs[0])
+        first = outputs[0] if len(outputs) == 1 else None
+        if isinstance(first, int) and not operator.within:
+            self._note(op, operands, given, first)
         plan.operators.append(operator)
         plan.needs.append(_needs(op, name, given, specs_made))
         if name in optimizers.RESULTS:
             plan.trains = True
             plan.gradients.update(flat(operands[1:2]))
 
-    def _given(self, operand: Any) -> Any:
+    def _given(self, operand: Operand) -> Specs:
         if operand is None:
             return [None]
         if isinstance(operand, tuple):
-            return tuple(self.plan.specs[item] for item in operand)
+            return tuple(self.plan.specs[item] for item in flat(operand))
         return [self.plan.specs[operand]]
 
     def _note(
-        self, op: Operation, operands: list[int | tuple[int, ...] | None], given: Any, number: int
+        self, op: Operation, operands: Sequence[Operand], given: Sequence[Specs], number: int
     ) -> None:
         """Note what an operator makes where it hangs on sizes and constants alone."""
         name, spec = op.name().split(".", 1)[-1], self.plan.specs[number]
         if count(spec.shape) > MOST or name.startswith(RANDOM):
             return
-        if name in SIZES:
-            self.known[number] = numbers([int(extent) for extent in given[0][0].shape], spec)
+        x = given[0][0] if name in SIZES else None
+        if x is not None:
+            self.known[number] = numbers([int(extent) for extent in x.shape], spec)
             return
-        arrays = [self._array(operand) for operand in operands]
-        if all(array is not MISSING for array in arrays):
+        if all(item in self.known for item in flat(operands)):
+            arrays = [self._array(operand) for operand in operands]
             results = program_shapes.computed(op, given, arrays)
             if results is not None and tuple(results.shape) == tuple(spec.shape):
                 self.known[number] = results
 
-    def _array(self, operand: Any) -> Any:
-        """Return what is known of an operand, `MISSING` where its data is not."""
-        if operand is None:
-            return None
-        if not isinstance(operand, tuple):
-            return self.known.get(operand, MISSING)
-        arrays = [self.known.get(item, MISSING) for item in operand]
-        return MISSING if any(value is MISSING for value in arrays) else arrays
+    def _array(self, operand: Operand) -> Array:
+        """Return what an operand with known data holds."""
+        if isinstance(operand, tuple):
+            return [self.known[item] for item in flat(operand)]
+        return None if operand is None else self.known[operand]
 
 
-def numbers(values: list[int], spec: Spec) -> Any:
+def numbers(values: list[int], spec: Spec) -> ndarray:
     """Return an array of whole numbers of a spec's type."""
     import numpy
 
     return numpy.asarray(values, word(spec.dtype))
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: OwnValue) -> bool:
     return value.initialized() and bool(value.is_combine())
 
 
-def _row(op: Operation, place: int, value: Any) -> Any:
+def _row(op: Operation, place: int, value: OwnValue) -> Specs:
     """Return the specs of a result as the program has them."""
     if not value.initialized() or infer._absent(op, place):
         return [None]
@@ -236,7 +246,7 @@ def _pairs(op: Operation) -> dict[int, int]:
     return dict(STATE.core.pir.get_op_inplace_info(op))
 
 
-def _form(name: Any, op: Operation, given: Any) -> dict[int, int]:
+def _form(name: str, op: Operation, given: Sequence[Specs]) -> dict[int, int]:
     """Return which results of an operator's form in place lie in which operands; none without one.
 
     On a CPU the gradients of sums have none.
@@ -250,7 +260,7 @@ def _form(name: Any, op: Operation, given: Any) -> dict[int, int]:
     return FORMS[name]
 
 
-def _asked_form(name: object, op: Operation, given: Any) -> dict[int, int]:
+def _asked_form(name: str, op: Operation, given: Sequence[Specs]) -> dict[int, int]:
     """Build the form in place once, and ask Paddle about it."""
     with STATE.building():
         program = STATE.paddle.static.Program()
@@ -266,12 +276,12 @@ def _asked_form(name: object, op: Operation, given: Any) -> dict[int, int]:
     return {0: 0}
 
 
-class Sequence(NamedTuple):
+class Batch:
     """What a recurrent net runs over, [time, batch, features], as its rules ask for it."""
 
-    m_shape: Any
-    m_dtype: Any
-    stop_gradient: bool
+    def __init__(self, spec: Spec, stop_gradient: bool) -> None:
+        self.m_shape, self.m_dtype = spec.shape, spec.dtype
+        self.stop_gradient = stop_gradient
 
     @property
     def nbytes(self) -> int:
@@ -279,21 +289,21 @@ class Sequence(NamedTuple):
         return nbytes(self.m_shape, self.m_dtype)
 
 
-def _room(op: Operation, given: Any) -> Room:
+def _room(op: Operation, given: Sequence[Specs]) -> Room:
     """Return what the kernel of a recurrent net keeps and needs."""
     names, attributes = op.get_input_names(), op.attrs()
     x = given[0][0]
+    if x is None:
+        raise Unsupported("a recurrent net that runs over nothing")
     unasked = op.name().endswith("_grad") and not op.results()[0].initialized()
     masked = given[names.index("sequence_length")][0] is not None
     cell = rnn.CELLS[attributes["mode"]]
     sides = 2 if attributes["is_bidirec"] else 1
-    return rnn.room(cell, Sequence(x.shape, x.dtype, unasked), attributes["hidden_size"],
-                          attributes["num_layers"], sides, masked)  # fmt: skip
+    hidden, layers = attributes["hidden_size"], attributes["num_layers"]
+    return rnn.room(cell, Batch(x, unasked), hidden, layers, sides, masked)
 
 
-def _kept(
-    op: Operation, given: list[list[Spec | None] | tuple[Spec, ...]], rows: list[list[Spec]]
-) -> Any:
+def _kept(op: Operation, given: Sequence[Specs], rows: Sequence[Specs]) -> Sequence[Specs]:
     """Return the results of a recurrent net with what its kernel keeps, which no inference of
     shapes tells; nothing in an evaluation."""
     if op.attrs()["is_test"]:
@@ -306,9 +316,7 @@ def _kept(
     ]
 
 
-def _needs(
-    op: Operation, name: Any, given: Any, rows: list[list[Spec | None] | list[Spec]]
-) -> list[int]:
+def _needs(op: Operation, name: str, given: Sequence[Specs], rows: Sequence[Specs]) -> list[int]:
     """Return what a CPU kernel takes for itself while it runs, in bytes."""
     if STATE.backend != "cpu" or name in CONSTANTS:
         return []
@@ -317,8 +325,7 @@ def _needs(
         if name == "rnn_grad":
             return [space.backward]
         return [space.evaluated if op.attrs()["is_test"] else space.forward]
-    step = Step(name, [], [], [list(row) for row in rows])
-    step.op = op
+    step = Step(name, [], [], rows, op)
     specs = [spec for row in given for spec in row if spec is not None]
     if not specs:
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..autograd import to_static
 
@@ -27,11 +27,11 @@ def install(paddle: ModuleType) -> None:
     """Replace Paddle's functions that save and load networks as programs."""
     load = paddle.jit.load
 
-    def saved(layer: Any, path: str | os.PathLike[str], *_: object, **__: object) -> None:
+    def saved(layer: Layer, path: str | os.PathLike[str], *_: object, **__: object) -> None:
         SAVED[_place(path)] = layer
 
     @functools.wraps(load)
-    def loaded(path: str | os.PathLike[str], *args: object, **kwargs: object) -> Any:
+    def loaded(path: str | os.PathLike[str], *args: object, **kwargs: object) -> Layer:
         layer = SAVED.get(_place(path))
         return load(path, *args, **kwargs) if layer is None else _loaded(paddle, layer)
 
@@ -42,7 +42,7 @@ def _place(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(path)
 
 
-def _loaded(paddle: ModuleType, saved: Any) -> Any:
+def _loaded(paddle: ModuleType, saved: Layer) -> Layer:
     """Return a network like one that was saved; in evaluation it keeps nothing for a backward."""
 
     class TranslatedLayer(paddle.nn.Layer):  # type: ignore[misc, name-defined]
@@ -52,7 +52,7 @@ def _loaded(paddle: ModuleType, saved: Any) -> Any:
             super().__init__()
             self.saved = copy.deepcopy(getattr(saved, "__self__", saved))
 
-        def forward(self, *inputs: object) -> Any:
+        def forward(self, *inputs: object) -> object:
             """Run the program."""
             forward = functools.partial(self.saved.forward, *inputs)
             return to_static.run(forward, self.training, by_parts=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..inference import bounds, infer
 from ..inference.infer import Spec
@@ -20,11 +20,22 @@ from ..state import STATE, Unsupported
 from ..values import known as known_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
+    from typing import TypeAlias
 
     from numpy import ndarray
+    from paddle import Tensor as OwnTensor
     from paddle.pir import Operation, Value
     from paddle.static import Program
+
+    from ..types import OwnResult, Shape
+
+    Specs: TypeAlias = Sequence[Spec | None]
+    """What an operand or result is: a tuple for a list of tensors, else a list of one."""
+    Array: TypeAlias = ndarray | list[ndarray] | None
+    """What is known of an operand: an array, or one for each of a list of tensors."""
+    Given: TypeAlias = list[Value] | Value | None
+    """A value of the scratch program, or some for a list."""
 
 HEADER = "paddle/phi/api/include/api.h"
 """The file of Paddle's that names the arguments of its operators, in their order."""
@@ -34,15 +45,15 @@ NO_ATTRIBUTES = frozenset({"op_callstack", "stop_gradient", "struct_name", "op_r
 """What Paddle notes at operators beside their attributes."""
 BUILT: set[str] = set()
 """Operators that were built once more with the attributes that they had."""
-FOUND: dict[Any, Any] = {}
+FOUND: dict[Hashable, Sequence[Specs]] = {}
 
 
 def results(
     op: Operation,
-    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
-    rows: Sequence[list[Spec | None] | list[Spec]],
-    arrays: Sequence[ndarray | None],
-) -> Any:
+    inputs: Sequence[Specs],
+    rows: Sequence[Specs],
+    arrays: Sequence[Array],
+) -> Sequence[Specs]:
     """Return the specs of an operator's results, a list for each: None for what it does not make.
 
     `inputs` are the specs of its operands, a list for each; `rows` its results as the program has
@@ -55,8 +66,9 @@ def results(
         specs_made = [
             _as_gradient(name, row, names[0], inputs) for name, row in zip(names[1], rows)
         ]
-        if all(tensor is not None for tensor in specs_made):
-            return specs_made
+        whole = [specs for specs in specs_made if specs is not None]
+        if len(whole) == len(specs_made):
+            return whole
     key = (op.name(), str(_attributes(op)), str(arrays),
            tuple(tuple((tuple(spec.shape), str(spec.dtype)) if spec else None for spec in row)
                  for row in inputs))  # fmt: skip
@@ -65,18 +77,20 @@ def results(
     return FOUND[key]
 
 
-def _open(rows: Sequence[list[None] | list[Spec | None] | list[Spec]]) -> bool:
+def _open(rows: Sequence[Specs]) -> bool:
     return any(extent < 0 for row in rows for spec in row if spec for extent in spec.shape)
 
 
-def _names(op: Operation) -> Any:
+def _names(op: Operation) -> tuple[Sequence[str], Sequence[str]] | None:
     try:
         return op.get_input_names(), op.get_output_names()
     except Exception:
         return None
 
 
-def _as_gradient(name: str, row: Any, names: Sequence[str], inputs: Any) -> Any:
+def _as_gradient(
+    name: str, row: Specs, names: Sequence[str], inputs: Sequence[Specs]
+) -> Specs | None:
     """Return a result as large as the operand that it is the gradient of, None where it is none."""
     if not _open([row]):
         return row
@@ -88,21 +102,24 @@ def _as_gradient(name: str, row: Any, names: Sequence[str], inputs: Any) -> Any:
         return None
     if any(spec is not None and spec.rows for spec in row):
         return None
-    return [spec and Spec(value.shape, spec.dtype) for spec, value in zip(row, source)]
+    return [
+        None if spec is None or value is None else Spec(value.shape, spec.dtype)
+        for spec, value in zip(row, source)
+    ]
 
 
-def _attributes(op: Operation) -> dict[str, Any]:
+def _attributes(op: Operation) -> dict[str, object]:
     return {name: attribute for name, attribute in op.attrs().items() if name not in NO_ATTRIBUTES}
 
 
 def _asked(
     op: Operation,
-    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
-    rows: Any,
-    arrays: Sequence[ndarray | None],
-) -> list[list[Spec]]:
+    inputs: Sequence[Specs],
+    rows: Sequence[Specs],
+    arrays: Sequence[Array],
+) -> list[Specs]:
     """Return the results of an operator that is built once more, with the shapes that come."""
-    shapes: Any = None
+    shapes: list[list[Shape] | None] | None = None
     for single in (False, True):
         # It is held while its operator is looked at.
         program, built = _again(op, inputs, arrays, single)
@@ -110,19 +127,21 @@ def _asked(
             shapes = [_shapes(value) for value in built.results()]
         del program, built
         if shapes is not None and not any(
-            e < 0 for row in shapes for spec in row or () for e in spec
+            extent < 0 for row in shapes for shape in row or () for extent in shape
         ):
             break
     if shapes is None:
         name = op.name().split(".", 1)[-1]
         raise Unsupported(f"the shapes that {name} makes in a program")
-    return [_closed(op, row_spec, shape, inputs, place)
-            for place, (row_spec, shape) in enumerate(zip(rows, shapes))]  # fmt: skip
+    return [
+        _closed(op, specs, built_shapes, inputs, place)
+        for place, (specs, built_shapes) in enumerate(zip(rows, shapes))
+    ]
 
 
 def _again(
-    op: Operation, inputs: Any, arrays: Any, single: bool = False
-) -> tuple[Operation | Program, ...]:
+    op: Operation, inputs: Sequence[Specs], arrays: Sequence[Array], single: bool = False
+) -> tuple[Program, Operation | None]:
     """Return a scratch program and the operator in it, None where it cannot be built. `single`:
     whether a list of one number is given as that number."""
     with STATE.building():
@@ -132,20 +151,21 @@ def _again(
             return program, _built(op, values)
 
 
-def _operand(row: Any, array: ndarray, single: bool = False) -> list[Value] | Value | None:
+def _operand(row: Specs, array: Array, single: bool = False) -> Given:
     """Return the value of an operand in the scratch program."""
-    if array is not None and array.size:
+    spec = row[0] if row else None
+    if spec is not None and array is not None and not isinstance(array, list) and array.size:
         make, place = STATE.operators, STATE.core.CPUPlace()
         listed = array.ndim == 1 and array.dtype.kind == "i"
         if listed and not (single and array.size == 1):
-            return make["full_int_array"](array.tolist(), row[0].dtype, place)
+            return make["full_int_array"](array.tolist(), spec.dtype, place)
         if array.size == 1:
-            return make["full"](list(array.shape), array.reshape(-1)[0].item(), row[0].dtype, place)
+            return make["full"](list(array.shape), array.reshape(-1)[0].item(), spec.dtype, place)
     members = [None if spec is None else _data(spec) for spec in row]
     return members if isinstance(row, tuple) else members[0]
 
 
-def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray]]) -> Any:
+def computed(op: Operation, inputs: Sequence[Specs], arrays: Sequence[Array]) -> ndarray | None:
     """Return what an operator computes of known arrays, None where it is unknown."""
     name = op.name().split(".", 1)[-1]
     if name not in BUILT:
@@ -165,11 +185,11 @@ def computed(op: Operation, inputs: Any, arrays: Sequence[ndarray | list[ndarray
     return None
 
 
-def _real(array: ndarray | list[ndarray], plain: bool) -> Any:
+def _real(array: Array, plain: bool) -> OwnTensor | Sequence[OwnTensor | None] | list[int] | None:
     """Return Paddle's own tensor of an array, or of each of a list; where it is to be `plain`, a
     list of whole numbers as that."""
     if array is None or isinstance(array, list):
-        return array and [_real(number, False) for number in array]
+        return array and [known_values.of_array(item) for item in array]
     if plain and array.ndim == 1 and array.dtype.kind == "i":
         return array.tolist()
     return known_values.of_array(array)
@@ -191,7 +211,7 @@ def _data(spec: Spec) -> Value:
     return value
 
 
-def _built(op: Operation, values: Sequence[list[Value] | Value | None]) -> Operation:
+def _built(op: Operation, values: Sequence[Given]) -> Operation | None:
     """Return the operator, built once more; None where it comes out as another."""
     name = op.name().split(".", 1)[-1]
     function = STATE.operators.get(name)
@@ -208,7 +228,7 @@ def _built(op: Operation, values: Sequence[list[Value] | Value | None]) -> Opera
     return maker
 
 
-def _reads(op: Operation, values: Sequence[list[Value] | Value | None]) -> bool:
+def _reads(op: Operation, values: Sequence[Given]) -> bool:
     """Tell whether an operator reads just these values, in this order."""
     sources = op.operands_source()
     return len(sources) == len(values) and all(
@@ -256,7 +276,7 @@ def parsed(text: str) -> dict[str, list[str]]:
     return arguments_of
 
 
-def _maker(out: Sequence[Value] | Value | Sequence[list[Value] | Value], name: str) -> Operation:
+def _maker(out: OwnResult, name: str) -> Operation | None:
     """Return the operator of a name that made a result."""
     for value in infer._leaves(out):
         define = value.get_defining_op()
@@ -267,7 +287,7 @@ def _maker(out: Sequence[Value] | Value | Sequence[list[Value] | Value], name: s
     return None
 
 
-def _shapes(value: Value) -> list[object] | None:
+def _shapes(value: Value) -> list[Shape] | None:
     if not value.initialized():
         return None
     kind = value.type()
@@ -279,14 +299,14 @@ def _shapes(value: Value) -> list[object] | None:
 
 def _closed(
     op: Operation,
-    specs_made: Sequence[Spec],
-    shapes: Sequence[tuple[int, ...]],
-    inputs: Sequence[list[Spec | None] | tuple[Spec, ...] | list[Spec]],
+    specs_made: Specs,
+    shapes: Sequence[Shape] | None,
+    inputs: Sequence[Specs],
     place: int,
-) -> list[Spec]:
+) -> Specs:
     """Return the specs of one result; what only data could tell is taken at its largest."""
     name = op.name().split(".", 1)[-1]
-    closed: list[Any] = []
+    closed: list[Spec | None] = []
     for which, tensor in enumerate(specs_made):
         if tensor is None:
             closed.append(None)
@@ -301,9 +321,15 @@ def _closed(
 
 
 def _largest(
-    op: Operation, name: str, shape: tuple[int, ...], inputs: Any, place: int, part: tuple[int, ...]
-) -> tuple[int, ...]:
-    first = [row[0].shape if row and row[0] is not None else None for row in inputs]
+    op: Operation,
+    name: str,
+    shape: Shape,
+    inputs: Sequence[Specs],
+    place: int,
+    part: tuple[int, int],
+) -> Shape:
+    specs = [row[0] if row else None for row in inputs]
+    first = [None if spec is None else spec.shape for spec in specs]
     most = bounds.largest(name, place, first, op.attrs(), part)
     if most is None:
         raise Unsupported(f"the size of what {name} makes is known only from data")

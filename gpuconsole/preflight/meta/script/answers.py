@@ -14,19 +14,23 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from ..operators import dispatch
 from ..sizes import count, word
 from ..state import STATE, rightly
+from ..tensor.tensor import Tensor
 from ..values import known, ranges
 from . import early_exits
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-    from paddle.base.core import DataType
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
 
-    from ..tensor.tensor import Tensor
+    from numpy import ndarray
+    from numpy.typing import DTypeLike
+
+    from ..types import Result
 
 FAULTS = {"isnan", "isinf", "isnan_v2", "isinf_v2"}
 """Operators that find nothing in plausible data."""
@@ -53,12 +57,13 @@ def install(root: str) -> None:
     """Answer for unknown data from now on; `root` is the folder of the script's own code."""
     call = dispatch.call
 
-    def watched(name: str, args: Any, kwargs: Any) -> Any:
+    def watched(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result:
         result = call(name, args, kwargs)
         if name in SIZES:
-            return _sized(result, name, args[0])
+            _sized(result, name, args[0])
+            return result
         points = _points(name, args)
-        if points and isinstance(result, STATE.tensor):
+        if points and isinstance(result, Tensor):
             result.__dict__["m_points"] = points
         ranges.note(name, args, result)
         if args and name.endswith("_"):
@@ -66,12 +71,12 @@ def install(root: str) -> None:
         found_none = name in CARRIED and any(map(_is_nothing, args))
         if name in FAULTS or found_none or _compares(name, result):
             for tensor in result if isinstance(result, (list, tuple)) else [result]:
-                if isinstance(tensor, STATE.tensor):
+                if isinstance(tensor, Tensor):
                     tensor.__dict__["m_nothing"] = True
         return result
 
     dispatch.call = watched
-    STATE.call = watched
+    STATE.run = watched
     STATE.value_of = lambda tensor, what: value(tensor, what, root)
     STATE.number_of = Number
     STATE.where = lambda: place(root)
@@ -85,7 +90,7 @@ def _draw_by_chances() -> None:
     """Let NumPy draw by chances that are unknown data: they are alike, and need not make one."""
     import numpy
 
-    def evenly(chances: object) -> Any:
+    def evenly(chances: object) -> object:
         weights = numpy.asarray(chances) if STATE.made_up_at and chances is not None else None
         if (
             weights is None
@@ -103,20 +108,19 @@ def _draw_by_chances() -> None:
     numpy.random.multinomial = lambda n, pvals, size=None: draw(n, evenly(pvals), size)
 
 
-def _sized(result: Any, name: str, tensor: Tensor) -> Any:
+def _sized(result: Result, name: str, tensor: object) -> None:
     """Give the sizes of a tensor their data, which is known also where the tensor's is not."""
     import numpy
 
-    if isinstance(tensor, STATE.tensor) and isinstance(result, STATE.tensor):
+    if isinstance(tensor, Tensor) and isinstance(result, Tensor):
         shape = [int(extent) for extent in tensor.m_shape]
         number = math.prod(shape) if name == "numel" else shape
         result.m_known = known.of_array(numpy.asarray(number, word(result.m_dtype)))
-    return result
 
 
-def _points(name: str, args: tuple[object, ...]) -> int:
+def _points(name: str, args: Sequence[object]) -> int:
     """Return how many points a sum may have counted in a map, 0 where it counts none."""
-    tensors = [argument for argument in args if isinstance(argument, STATE.tensor)]
+    tensors = [argument for argument in args if isinstance(argument, Tensor)]
     if name == "sum" and tensors and count(tensors[0].m_shape) > known.MOST:
         return count(tensors[0].m_shape)
     if name in COUNTED:
@@ -124,16 +128,16 @@ def _points(name: str, args: tuple[object, ...]) -> int:
     return 0
 
 
-def _compares(name: str, result: Any) -> bool:
+def _compares(name: str, result: Result) -> bool:
     """Tell whether two numbers were held against each other: of a mask some points are true."""
-    return name == "equal" and math.prod(int(extent) for extent in result.m_shape) == 1
+    return name == "equal" and isinstance(result, Tensor) and count(result.m_shape) == 1
 
 
-def _is_nothing(value: Any) -> bool:
-    return isinstance(value, STATE.tensor) and value.__dict__.get("m_nothing", False)
+def _is_nothing(value: object) -> bool:
+    return isinstance(value, Tensor) and value.__dict__.get("m_nothing", False)
 
 
-def value(tensor: Tensor, what: str, root: Any) -> Any:
+def value(tensor: Tensor, what: str, root: str) -> ndarray:
     """Return an array for a tensor of unknown data."""
     import numpy
 
@@ -160,12 +164,12 @@ def value(tensor: Tensor, what: str, root: Any) -> Any:
     return numpy.broadcast_to(numpy.asarray(number, array.dtype), array.shape)
 
 
-def _is_square(shape: Any) -> bool:
+def _is_square(shape: Sequence[int]) -> bool:
     """Tell whether an array may be of matrices that a script solves for."""
     return len(shape) > 1 and 1 < shape[-1] == shape[-2] <= SOLVED and count(shape) <= MOST_SOLVED
 
 
-def _regular(array: ndarray) -> Any:
+def _regular(array: ndarray) -> ndarray:
     """Return matrices that have an inverse, which those of ones have not."""
     import numpy
 
@@ -183,7 +187,7 @@ def _counted(points: int) -> int:
     return {"few": 1, "all": points}.get(STATE.counts, STATE.number)
 
 
-def _parted(array: ndarray) -> Any:
+def _parted(array: ndarray) -> ndarray:
     """Return a map of whole numbers in which some points belong to something and some to nothing,
     as in the maps that scripts divide by them; runs with other numbers have other shares."""
     import numpy
@@ -196,12 +200,12 @@ def _parted(array: ndarray) -> Any:
     return filled
 
 
-def noted(root: object) -> None:
+def noted(root: str) -> None:
     """Note who asked for a number that may become a length."""
     STATE.numbers_at[where(root)] = None
 
 
-def where(root: object) -> str:
+def where(root: str) -> str:
     """Return file and line of the script's own code that is running, or that a library is."""
     return place(root).rstrip(": ") or "a library"
 
@@ -212,10 +216,10 @@ def made(number: int, root: str) -> int:
     return number * STATE.number
 
 
-def place(root: Any) -> str:
+def place(root: str) -> str:
     """Return file and line of the script's own code that is running, as the start of a sentence."""
     prefix = os.path.join(os.path.abspath(root), "")
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if os.path.abspath(file).startswith(prefix) and "site-packages" not in file:
@@ -256,44 +260,51 @@ class Number(float):
         noted(self.root)
         return float.__floor__(self)
 
-    def __round__(self, digits: Any = None) -> Any:
+    @overload
+    def __round__(self, digits: None = None) -> int: ...
+
+    @overload
+    def __round__(self, digits: SupportsIndex) -> Number: ...
+
+    def __round__(self, digits: SupportsIndex | None = None) -> int | Number:
         if digits is not None:
             return Number(float.__round__(self, digits))
         noted(self.root)
         return float.__round__(self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: float) -> tuple[float, float]:
         return self // other, self % other
 
-    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: object = None) -> ndarray:
         import numpy
 
         noted(self.root)
         return numpy.asarray(float.__add__(self, 0.0), dtype)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: float) -> bool:
         return self._decided(float.__lt__(self, other))
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: float) -> bool:
         return self._decided(float.__le__(self, other))
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: float) -> bool:
         return self._decided(float.__gt__(self, other))
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: float) -> bool:
         return self._decided(float.__ge__(self, other))
 
 
-def carrying(function: Any) -> Any:
+def carrying(function: Callable[..., object]) -> Callable[..., object]:
     """Return a function that returns a `Number` of a `Number`."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> object:
         try:
             result = function(*args)
         except (ArithmeticError, TypeError, ValueError) as error:
             raise rightly(error) from None
-        carries = type(result) is float and any(type(argument) is Number for argument in args)
-        return Number(result) if carries else result
+        if type(result) is float and any(type(argument) is Number for argument in args):
+            return Number(result)
+        return result
 
     return call
 
@@ -309,7 +320,7 @@ CARRYING = ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "pow", "fab
 """Functions of `math` that give a `Number` for one."""
 
 
-def chosen() -> Any:
+def chosen() -> list[str]:
     """Return the choices as sentences."""
     return [f"Taken for granted: {text}." for text in sorted(STATE.choices)]
 

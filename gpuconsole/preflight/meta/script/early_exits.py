@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from typing import Any
+from types import FrameType
 
 MOST = 100
 """Tests at one line that are taken so: loops of very many turns take too long."""
 
-_TESTS: dict[Any, int] = {}
+_TESTS: dict[tuple[str, int], int] = {}
 
 
 def stays(file: str, line: int) -> bool | None:
@@ -28,9 +28,9 @@ def stays(file: str, line: int) -> bool | None:
     return answer
 
 
-def here(inside: str) -> Any:
+def here(inside: str) -> bool | None:
     """Return `stays` for the line that is running of the code below a folder."""
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(inside) and "site-packages" not in file:
@@ -58,12 +58,12 @@ def _answers(file: str) -> dict[int, bool]:
 TRAINING = ("backward", "step", "minimize")
 
 
-def _trains(statement: Any) -> bool:
+def _trains(statement: ast.stmt) -> bool:
     calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
     return any(isinstance(call, ast.Attribute) and call.attr in TRAINING for call in calls)
 
 
-def _note(test: Any, answers: dict[int, bool], *, stays: bool) -> None:
+def _note(test: ast.expr, answers: dict[int, bool], *, stays: bool) -> None:
     """Note the answer to a test that stays in its loop: `stays`, or its opposite behind a `not`. A
     test with another `not` within has none."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -73,7 +73,7 @@ def _note(test: Any, answers: dict[int, bool], *, stays: bool) -> None:
             answers[line] = stays
 
 
-def _collect(body: Any, answers: dict[int, bool]) -> None:
+def _collect(body: list[ast.stmt], answers: dict[int, bool]) -> None:
     """Note the lines of tests that do nothing but leave the loop with this body."""
     for statement in body:
         if not isinstance(statement, ast.If):

@@ -12,8 +12,7 @@ What bounds it is counted, not timed: how far a script is followed hangs on no p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 STEADY = 2
 """Cycles in which the peak has not risen before an epoch is cut."""
@@ -52,20 +51,31 @@ LEAST = 0.001
 no reason to go on."""
 
 
-def rises(peak: Any, before: Any) -> bool:
+def rises(peak: int, before: int) -> bool:
     """Tell whether a peak is higher than one before it by what counts."""
-    return bool(peak > before * (1 + LEAST))
+    return peak > before * (1 + LEAST)
+
+
+def _turn(loop: Sequence[str | int]) -> tuple[str, int]:
+    """Return what a run did, and after which cycle."""
+    what, seen = loop
+    return str(what), int(seen)
 
 
 class Onward:
     """What is seen after the first steps. `work` tells how much was done since the run began."""
 
-    def __init__(self, work: Any, until: Any = None, way: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        work: Callable[[], int],
+        until: int | None = None,
+        way: Sequence[Sequence[str | int]] | None = None,
+    ) -> None:
         self.until = until
         """The cycle with which it ends, where another run has reported that."""
-        self.loops = None if way is None else [tuple(loop) for loop in way]
+        self.loops = None if way is None else [_turn(loop) for loop in way]
         """What that run did after which cycle: this one does the same."""
-        self.way: list[Any] = []
+        self.way: list[tuple[str, int]] = []
         self.work = work
         self.began = work()
         self.peak = 0
@@ -81,9 +91,9 @@ class Onward:
         """Work for those that were passed, of all trainings."""
         self.left = 0
         """Cycles since then."""
-        self.held: list[Any] = []
+        self.held: list[int] = []
 
-    def cycle(self, peak: Any, held: object) -> None:
+    def cycle(self, peak: int, held: int) -> None:
         """A cycle has ended: the most that was held until then, and what is held now, in bytes."""
         # Small rises are not taken over, so that many of them count together.
         if rises(peak, self.peak):
@@ -94,7 +104,7 @@ class Onward:
         self.left += self.leaving and not self.passing
         self.held.append(held)
 
-    def cuts(self, batches: Any, seen: object = 0) -> bool:
+    def cuts(self, batches: int, seen: int = 0) -> bool:
         """Tell whether an epoch that trains may end at its next batch, after so many of it and so
         many cycles of the run."""
         if batches < 1:
@@ -110,7 +120,7 @@ class Onward:
         self.way.append(("cut", seen))
         return True
 
-    def leaves(self, seen: object, epochs: object) -> bool:
+    def leaves(self, seen: int, epochs: object) -> bool:
         """Tell whether the loops of this training are to be left after some cycles of the run;
         `epochs` where there are any to cut."""
         if self.leaving:
@@ -126,7 +136,7 @@ class Onward:
         self.passing = True
         return True
 
-    def passes(self, seen: object, most: Any) -> bool:
+    def passes(self, seen: int, most: int) -> bool:
         """Tell whether further epochs of a training that is left are passed, after some cycles of
         the run: as long as those of all trainings take no more than `most` work."""
         if not self.passing:
@@ -144,11 +154,11 @@ class Onward:
         self.passed += self.work() - self.began
         self.passing, self.began = False, self.work()
 
-    def over(self, seen: Any) -> bool:
+    def over(self, seen: int) -> bool:
         """Tell whether the run ends after so many cycles: another has ended there, or a training
         that was to be left goes on."""
         if self.until is not None:
-            return bool(seen >= self.until)
+            return seen >= self.until
         return self.left >= PATIENCE
 
     def anew(self) -> bool:
@@ -168,9 +178,9 @@ class Onward:
     def spent(self) -> bool:
         """Whether the work for this training, or for what comes after it, was done."""
         after = self.leaving and not self.passing
-        return bool(self.work() - self.began > (AFTER if after else 2 * LONGEST))
+        return self.work() - self.began > (AFTER if after else 2 * LONGEST)
 
-    def _as_told(self, what: object, seen: Any) -> bool:
+    def _as_told(self, what: str, seen: int) -> bool:
         # An epoch that was cut there may have ended by itself here.
         while self.loops and self.loops[0][1] < seen:
             del self.loops[0]
@@ -189,7 +199,7 @@ class Onward:
 
     @property
     def _cheap(self) -> bool:
-        return bool(self.work() - self.began < CHEAP)
+        return self.work() - self.began < CHEAP
 
     @property
     def growth(self) -> int:

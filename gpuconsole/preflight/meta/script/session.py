@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...probe.runs import linearity
 from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from paddle import Model
     from paddle.io import DataLoader
     from paddle.optimizer import Optimizer
 
-    from ...probe.documents import Request
+    from ...probe.documents import Request, Run
+    from ...probe.run import Channel
 
 SOON_S, LAST_S = 60.0, 90.0
 """When a run is to end after its answer, at the next operator, and when it ends in any case: far
@@ -48,6 +50,10 @@ COUNTED = "gpuconsole_used"
 SERIAL = "gpuconsole_serial"
 """What an optimizer has for its number."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
+
+
+def _leave() -> None:
+    os._exit(0)
 
 
 class Recorder:
@@ -80,12 +86,12 @@ class Recorder:
         STATE.ledger.tag([address - 1 for address in addresses if address], kind)
 
 
-def most(run: Any) -> Any:
+def most(run: Run) -> int:
     """Return the most bytes of a run that are alive at once, kernels' own only on a CPU."""
     sizes, inside = list(run["sizes"]), () if STATE.backend == "cpu" else run["inside"]
     for block in inside:
         sizes[block] = 0
-    return linearity.peak(run, sizes)
+    return int(linearity.peak(run, sizes))
 
 
 class Session(hooks.Session):
@@ -93,13 +99,13 @@ class Session(hooks.Session):
 
     sparing = True
 
-    def __init__(self, paddle: ModuleType, request: Request, channel: Any) -> None:
+    def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         super().__init__(paddle, request, channel)
         self.record = Recorder()
-        self.onward: Any = None
-        self.first: Any = None
+        self.onward: Onward | None = None
+        self.first: Run = {}
         """The answer of the first steps."""
-        self.fetched: set[Any] = set()
+        self.fetched: set[bool] = set()
         """Whether batches were fetched whole."""
         self.drawn = collation.Drawn()
         self.asked_for = 0
@@ -108,18 +114,18 @@ class Session(hooks.Session):
         """Work for the samples of all loaders."""
         self.late = False
         """Whether the time is over in which a run may go on."""
-        self.known: set[Any] = set()
+        self.known: set[int] = set()
         """Optimizers that have stepped, counted as they were made from 1."""
         self.answered_at = 0.0
-        self.walked: set[Any] = set()
+        self.walked: set[tuple[int, ...]] = set()
         """Readers that were trained on, an epoch each."""
-        self.early: set[Any] = set()
+        self.early: set[int] = set()
         """Readers that gave batches in the first steps."""
         self.evaluations = 0
         """Networks that were run to evaluate them, once something was trained."""
         self.used = 0
         """Used batches that are counted as left to Python's collector."""
-        self.used_blocks: list[Any] = []
+        self.used_blocks: list[Block] = []
         """Their memory, for each loader that leaves such."""
         self.used_most = 0
         """Bytes of the largest of these batches."""
@@ -131,7 +137,7 @@ class Session(hooks.Session):
         """Whether the script came to its end."""
         self.by_itself = False
         """Whether it came to its end, or broke off: the run was not cut short."""
-        self.fitted: Any = weakref.WeakSet()
+        self.fitted: weakref.WeakSet[Model] = weakref.WeakSet()
         """What trains by `paddle.Model.fit`."""
 
     def install(self) -> None:
@@ -147,7 +153,7 @@ class Session(hooks.Session):
         """Return how much was done since the run began."""
         return len(STATE.ledger.events) + BATCH * self.asked_for
 
-    def fetching(self) -> Any:
+    def fetching(self) -> loaders.Fetching:
         """Return what decides whether the batches of a loader are fetched whole."""
         # Not known before this process has divided.
         self.drawn.given = self.request.get("drawn") or []
@@ -163,7 +169,9 @@ class Session(hooks.Session):
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
 
-    def leaves_used(self, loader: DataLoader, batch: object, batches: Any, ready: Any) -> None:
+    def leaves_used(
+        self, loader: DataLoader, batch: object, batches: int | None, ready: int
+    ) -> None:
         """Count what the first epochs of a loader leave to Python's collector, but for the last
         used batch, which stays by itself. Later ones leave as much, up to a bound."""
         self.used_seen += 1
@@ -180,7 +188,7 @@ class Session(hooks.Session):
         STATE.ledger.tag([self.used_blocks[-1].index], "inputs")
 
     @property
-    def uncollected(self) -> Any:
+    def uncollected(self) -> list[int] | None:
         """Bytes of used batches that are counted though the collector may have found them, and of
         those that a longer run may leave to it beside these; None without any."""
         if not self.used_seen:
@@ -230,19 +238,18 @@ class Session(hooks.Session):
         """The first steps were seen: answer, and go on for what comes later."""
         ledger = STATE.ledger
         self.walked.add(tuple(self.cycles.training))
-        if self.onward is None:
-            self.begin_onward()
-        self.onward.cycle(ledger.peak, ledger.live)
-        if self.onward.over(self.cycles.seen) or self.is_spent():
+        onward = self.onward or self.begin_onward()
+        onward.cycle(ledger.peak, ledger.live)
+        if onward.over(self.cycles.seen) or self.is_spent(onward):
             self.finish(self.cycles.seen)
-        if self.onward.leaves(self.cycles.seen, self.cycles.training):
-            self.fail_where_it_grows()
+        if onward.leaves(self.cycles.seen, self.cycles.training):
+            self.fail_where_it_grows(onward)
             watched_loops.WATCH.leaving = True
             for model in self.fitted:
                 model.stop_training = True
-        if self.onward.leaving:
+        if onward.leaving:
             most = self.awaited - self.sampled[0] // SAMPLED
-            passes = self.onward.passes(self.cycles.seen, most)
+            passes = onward.passes(self.cycles.seen, most)
             watched_loops.WATCH.passing = passes
 
     def loop_left(self) -> None:
@@ -260,7 +267,7 @@ class Session(hooks.Session):
             if reader is not None:
                 reader.drained()
 
-    def now(self) -> Any:
+    def now(self) -> watched_loops.Now:
         """Return what the run has come to."""
         ledger = STATE.ledger
         return watched_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
@@ -275,7 +282,7 @@ class Session(hooks.Session):
     @property
     def is_whole(self) -> bool:
         """Whether the script came to its end and no epoch of it was cut."""
-        return self.at_end and not self.onward.way
+        return self.at_end and not (self.onward is not None and self.onward.way)
 
     @property
     def unsaved(self) -> bool:
@@ -308,7 +315,7 @@ class Session(hooks.Session):
         super().gathers()
         watched_loops.WATCH.gathered += 1
 
-    def begin_onward(self) -> None:
+    def begin_onward(self) -> Onward:
         """Answer for the first steps; whatever becomes of the rest of the run, that is final."""
         if REFUSED or not self.cycles.all_steps:
             self.finish()
@@ -318,35 +325,36 @@ class Session(hooks.Session):
         if until == 0:
             # It is held against a run that reported its first steps alone.
             self.channel.end({"run": self.first})
-        self.first.update(awaits=self.awaits, unsaved=self.unsaved)
+        self.first.update({"awaits": self.awaits, "unsaved": self.unsaved})
         self.channel.say({"run": self.first})
-        self.onward = Onward(self.work, until, self.request.get("way"))
+        onward = self.onward = Onward(self.work, until, self.request.get("way"))
         self.answered_at = time.process_time()
         if self.work() > STEP * self.cycles.seen:
             self.finish(self.cycles.seen)
         # States come with the first step, their full peak with the second.
         for peak, held in ledger.held[1:-1]:
-            self.onward.cycle(peak, held)
-        for seconds, ends in ((SOON_S, self.is_late), (LAST_S, lambda: os._exit(0))):
+            onward.cycle(peak, held)
+        for seconds, ends in ((SOON_S, self.is_late), (LAST_S, _leave)):
             timer = threading.Timer(seconds, ends)
             timer.daemon = True
             timer.start()
         STATE.pause, STATE.paused = ledger.calls + CHECKED, self.paused
+        return onward
 
     def is_late(self) -> None:
         """The time is over: the run ends with its next operator."""
         self.late = True
         STATE.pause = 0
 
-    def is_spent(self) -> bool:
+    def is_spent(self, onward: Onward) -> bool:
         """Tell whether the run may not go on."""
         spent = time.process_time() - self.answered_at > MOST_S
-        return self.late or spent or self.onward.spent
+        return self.late or spent or onward.spent
 
     def paused(self) -> None:
         """Some operators were run since this was last checked."""
         STATE.pause = STATE.ledger.calls + CHECKED
-        if self.is_spent():
+        if self.onward is not None and self.is_spent(self.onward):
             self.finish()
 
     def ended(self) -> None:
@@ -376,40 +384,41 @@ class Session(hooks.Session):
             self.finish()
         super().broke(why)
 
-    def finish(self, until: object = None) -> None:
+    def finish(self, until: int | None = None) -> None:
         """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
         the script itself has ended, within the cycle after the last."""
         if self.onward is not None:
-            self.finish_late(until or self.cycles.seen + 1)
+            self.finish_late(self.onward, until or self.cycles.seen + 1)
         if REFUSED:
             self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
         self.channel.end({"run": self.answer()})
 
-    def finish_late(self, until: object) -> None:
+    def finish_late(self, onward: Onward, until: int) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
-        self.fail_where_it_grows()
+        self.fail_where_it_grows(onward)
         steps = self.cycles.seen
         run = self.answer()
         higher = rises(most(run), most(self.first)) or self.evaluated
-        if higher or self.onward.until is not None:
-            run.update(until=until, early=self.first["cycles_seen"], way=self.onward.way)
+        if higher or onward.until is not None:
+            early = self.first["cycles_seen"]
+            run.update({"until": until, "early": early, "way": onward.way})
         else:
-            run = dict(self.first, reached=run["reached"], uncollected=run["uncollected"])
-        run.update(awaits=self.awaits, unsaved=self.unsaved)
+            run = {**self.first, "reached": run["reached"], "uncollected": run["uncollected"]}
+        run.update({"awaits": self.awaits, "unsaved": self.unsaved})
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
 
-    def fail_where_it_grows(self) -> None:
+    def fail_where_it_grows(self, onward: Onward) -> None:
         """End without an answer where each of the last steps held more than the one before."""
-        growth, steps = self.onward.growth, self.cycles.seen
+        growth, steps = onward.growth, self.cycles.seen
         if growth:
             self.channel.fail("unsupported", (
                 f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
                 "step: how much it takes depends on how long it runs"
             ))  # fmt: skip
 
-    def answer(self) -> Any:
+    def answer(self) -> Run:
         """Return what was recorded so far."""
         self.name_blocks()
         ledger = STATE.ledger
@@ -418,27 +427,27 @@ class Session(hooks.Session):
         for place, key in zip(waiting, self.readers):
             ledger.sizes[place] = self.waiting.get(key, 0)
         facts = self.facts()
-        answer: dict[str, object] = {**ledger.as_json(), **facts}
-        answer.update(
-            flags=sorted(self.flags | STATE.flags),
-            widest_conv=STATE.widest_conv,
-            choices=dict(sorted(STATE.choices.items())),
-            counted=STATE.counted,
-            numbers_at=list(STATE.numbers_at)[:MOST_PLACES],
-            notes=[*facts["notes"], *chosen()],
-            drawn=list(self.drawn.found),
-            whole=next(iter(self.fetched)) if len(self.fetched) == 1 else None,
-            reached=self.reached,
-            uncollected=self.uncollected,
-            by_itself=self.by_itself,
-        )
-        return answer
+        return {
+            **ledger.as_json(),
+            **facts,
+            "flags": sorted(self.flags | STATE.flags),
+            "widest_conv": STATE.widest_conv,
+            "choices": dict(sorted(STATE.choices.items())),
+            "counted": STATE.counted,
+            "numbers_at": list(STATE.numbers_at)[:MOST_PLACES],
+            "notes": [*facts["notes"], *chosen()],
+            "drawn": list(self.drawn.found),
+            "whole": next(iter(self.fetched)) if len(self.fetched) == 1 else None,
+            "reached": self.reached,
+            "uncollected": self.uncollected,
+            "by_itself": self.by_itself,
+        }
 
     def _fits(self) -> None:
         """Note what trains by `paddle.Model.fit`, which has a word of its own to end its epochs."""
         fit, fitted = self.paddle.Model.fit, self.fitted
 
-        def fits(model: Any, *args: object, **kwargs: object) -> Any:
+        def fits(model: Model, *args: object, **kwargs: object) -> object:
             model.stop_training = False
             fitted.add(model)
             return fit(model, *args, **kwargs)
@@ -449,7 +458,7 @@ class Session(hooks.Session):
         """Note whether the script saves what it trains."""
         save = self.paddle.save
 
-        def saved(*args: object, **kwargs: object) -> Any:
+        def saved(*args: object, **kwargs: object) -> object:
             self.saved = self.saved or bool(self.cycles.all_steps)
             return save(*args, **kwargs)
 
@@ -458,7 +467,7 @@ class Session(hooks.Session):
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""
 
-        def run(*_: Any) -> None:
+        def run(*_: object) -> None:
             raise Unsupported("an inference engine computes what it runs")
 
         self.paddle.inference.Predictor.run = run

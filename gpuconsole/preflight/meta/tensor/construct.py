@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..allocation import allocate
 from ..sizes import nbytes
@@ -12,25 +13,21 @@ from ..values import known
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy import ndarray
     from paddle.base.core import DataType
-    from paddle.base.core import Place as PaddlePlace
 
     from .tensor import Tensor
 
 _POSITIONS = ("value", "place", "persistable", "zero_copy", "name", "stop_gradient")
 
 
-def initialise(
-    tensor: Tensor, args: tuple[object, ...], kwargs: Mapping[str, ndarray | bool | PaddlePlace]
-) -> None:
+def initialise(tensor: Tensor, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     """Fill in a new tensor as Paddle's own constructor would."""
     named = dict(kwargs)
     if args and _is_type(args[0]):
         _by_type(tensor, args, named)
         return
     given = dict(zip(_POSITIONS, args)) | named
-    tensor.m_name = given.get("name") or ""
+    tensor.m_name = str(given.get("name") or "")
     tensor.persistable = bool(given.get("persistable") or False)
     stop = given.get("stop_gradient")
     tensor.stop_gradient = True if stop is None or stop == -1 else bool(stop)
@@ -50,12 +47,13 @@ def _is_type(value: object) -> bool:
     return isinstance(value, (STATE.core.VarDesc.VarType, STATE.core.DataType))
 
 
-def _by_type(tensor: Tensor, args: Any, named: Any) -> None:
+def _by_type(tensor: Tensor, args: tuple[object, ...], named: dict[str, object]) -> None:
     """A tensor of a shape and type that holds no memory yet."""
     given = dict(zip(("dtype", "dims", "name", "type", "persistable"), args)) | named
     tensor.m_dtype = as_dtype(given["dtype"])
-    tensor.m_shape = tuple(int(extent) for extent in given.get("dims") or ())
-    tensor.m_name = given.get("name") or ""
+    dims = given.get("dims")
+    tensor.m_shape = tuple(map(int, dims)) if isinstance(dims, Iterable) else ()
+    tensor.m_name = str(given.get("name") or "")
     tensor.persistable = bool(given.get("persistable") or False)
 
 
@@ -68,7 +66,7 @@ def as_dtype(dtype: object) -> DataType:
     return vartype_to_datatype[dtype]
 
 
-def _by_array(tensor: Tensor, value: ndarray) -> None:
+def _by_array(tensor: Tensor, value: object) -> None:
     import numpy
 
     if hasattr(value, "m_block"):

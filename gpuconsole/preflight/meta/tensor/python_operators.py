@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import FLOATS, word
 from ..state import STATE
@@ -10,9 +10,10 @@ from ..state import STATE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy import generic, ndarray
+    from numpy import ndarray
     from paddle.base.core import DataType
 
+    from ..types import Result
     from .tensor import Tensor
 
 BINARY = {
@@ -30,14 +31,15 @@ ALONE = frozenset({"floordiv"})
 """Operators for which a number becomes a tensor of one element."""
 
 
-def _operand(x: Tensor, other: generic | ndarray | float, kind: object) -> Any:
+def _operand(x: Tensor, other: object, kind: str) -> Tensor:
     """Return the other operand as a tensor: a number fills one of the shape of the first."""
     import numpy
 
     if isinstance(other, STATE.tensor):
         return other
     if isinstance(other, (numpy.ndarray, list, tuple)):
-        return STATE.paddle.to_tensor(other, dtype=_type_for(x, numpy.asarray(other)))
+        tensor: Tensor = STATE.paddle.to_tensor(other, dtype=_type_for(x, numpy.asarray(other)))
+        return tensor
     dtype = x.m_dtype
     if isinstance(other, complex) and word(dtype) in FLOATS:
         dtype = STATE.paddle.complex64
@@ -45,15 +47,15 @@ def _operand(x: Tensor, other: generic | ndarray | float, kind: object) -> Any:
     return STATE.call("full", (shape, _python(other), dtype, STATE.core.CPUPlace()), {})
 
 
-def _type_for(x: Tensor, array: ndarray) -> DataType:
+def _type_for(x: Tensor, array: ndarray) -> DataType | None:
     return x.m_dtype if array.dtype.kind == "f" and word(x.m_dtype) in FLOATS else None
 
 
-def _python(value: generic | float) -> float:
+def _python(value: object) -> object:
     return value.item() if hasattr(value, "item") else value
 
 
-def _promoted(kind: object, x: Any, other: ndarray | float) -> Any:
+def _promoted(kind: str, x: Tensor, other: object) -> Tensor:
     """Return the tensor with the type that Paddle casts it to before it meets a number."""
     name = word(x.m_dtype)
     whole = name not in FLOATS and not name.startswith("complex")
@@ -67,7 +69,7 @@ def _promoted(kind: object, x: Any, other: ndarray | float) -> Any:
     return x
 
 
-def _by_scale(kind: object, x: Tensor, number: float, reflected: bool) -> Any:
+def _by_scale(kind: str, x: Tensor, number: float, reflected: bool) -> Tensor | None:
     """Compute with a number as Paddle does; None where it does otherwise."""
     if isinstance(number, bool) or word(x.m_dtype) == "bool":
         return None
@@ -84,11 +86,11 @@ def _by_scale(kind: object, x: Tensor, number: float, reflected: bool) -> Any:
     return None
 
 
-def binary(kind: Any, reflected: bool) -> Callable[..., object]:
+def binary(kind: str, reflected: bool) -> Callable[[Tensor, object], object]:
     """Return the method for an operator."""
     operator = BINARY[kind]
 
-    def method(self: object, other: object) -> Any:
+    def method(self: Tensor, other: object) -> object:
         if other is None or isinstance(other, (str, dict)):
             if kind in ("eq", "ne"):
                 return kind == "ne"
@@ -99,9 +101,10 @@ def binary(kind: Any, reflected: bool) -> Callable[..., object]:
                 number = _python(other)
                 # NumPy's numbers, but for those that are Python's too, fill a tensor.
                 plain = kind in BY_SCALE and isinstance(other, (int, float))
-                scaled = _by_scale(kind, x, number, reflected) if plain else None
-                if scaled is not None:
-                    return scaled
+                if plain and isinstance(number, (int, float)):
+                    scaled = _by_scale(kind, x, number, reflected)
+                    if scaled is not None:
+                        return scaled
                 if kind == "pow" and not reflected:
                     return STATE.call("pow", (x, number), {})
             return _run(operator, kind, x, _operand(x, other, kind), reflected)
@@ -110,26 +113,26 @@ def binary(kind: Any, reflected: bool) -> Callable[..., object]:
     return method
 
 
-def _scalar(value: generic | ndarray | float) -> bool:
+def _scalar(value: object) -> bool:
     import numpy
 
     return isinstance(value, (int, float, numpy.number, numpy.bool_))
 
 
-def _run(operator: str, kind: object, x: Any, y: Tensor, reflected: bool) -> Any:
+def _run(operator: str, kind: str, x: Tensor, y: Tensor, reflected: bool) -> Result:
     if reflected:
         x, y = y, x
     if kind in ("truediv", "div") and word(x.m_dtype) == word(y.m_dtype):
         name = word(x.m_dtype)
         if name not in FLOATS and not name.startswith("complex"):
             x, y = (STATE.call("cast", (item, STATE.paddle.float32), {}) for item in (x, y))
-    x, y = _alike(kind, x, y)
+    x, y = _alike(x, y)
     if kind == "matmul":
         return STATE.call("matmul", (x, y, False, False), {})
     return STATE.call(operator, (x, y), {})
 
 
-def _alike(kind: object, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+def _alike(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Give two tensors of different types, one of them a single number, the type that counts."""
     if x.m_dtype == y.m_dtype:
         return x, y
@@ -147,25 +150,9 @@ def _alike(kind: object, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return x, y
 
 
-def negative(self: object) -> Any:
-    """Return the negative."""
-    return STATE.call("scale", (self, -1.0, 0.0, True), {})
-
-
-def in_place(kind: object) -> Any:
-    """Return the method for `x += y`: Python rebinds the name to a new tensor."""
-    plain = binary(kind, False)
-
-    def method(self: object, other: object) -> Any:
-        return plain(self, other)
-
-    return method
-
-
-def install(cls: Any) -> None:
+def install(cls: type[Tensor]) -> None:
     """Put the operators onto the tensor class."""
     for kind in BINARY:
         setattr(cls, f"__{kind}__", binary(kind, False))
     for kind in REFLECTED:
         setattr(cls, f"__r{kind}__", binary(kind, True))
-    cls.__neg__ = negative

@@ -6,7 +6,7 @@ that Paddle writes in Python are put onto this class by Paddle itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..allocation import allocate, twin
 from ..inference.views import contiguous as row_major
@@ -18,9 +18,16 @@ from .construct import initialise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy import ndarray
+    from numpy import generic, ndarray
+    from numpy.typing import DTypeLike
+    from paddle import Size as PaddleSize
+    from paddle import Tensor as OwnTensor
     from paddle.base.core import DataType
     from paddle.base.core import Place as PaddlePlace
+
+    from ..autograd.nodes import Node
+    from ..ledger import Block
+    from ..types import Nested, Shape, Subscript, Written
 
 
 class Keeper:
@@ -29,7 +36,7 @@ class Keeper:
     __slots__ = ("__weakref__", "grad")
 
     def __init__(self) -> None:
-        self.grad: Any = None
+        self.grad: Tensor | None = None
 
 
 class Tensor:
@@ -41,29 +48,29 @@ class Tensor:
                  "m_shape", "m_slot", "m_strides", "m_version", "persistable",
                  "stop_gradient")  # fmt: skip
 
-    m_block: Any
-    m_shape: Any
-    m_dtype: Any
-    m_strides: Any
-    m_known: Any
+    m_block: Block | None
+    m_shape: Shape
+    m_dtype: DataType
+    m_strides: Shape | None
+    m_known: OwnTensor | None
     """Paddle's own tensor with the data, where it is small and does not come from unknowns."""
-    m_node: Any
-    m_keeper: Any
+    m_node: Node | None
+    m_keeper: Keeper | None
     """What holds its gradient, once it may have one: nodes that read the tensor share it."""
-    m_hooks: Any
-    m_rows: Any
+    m_hooks: dict[int | tuple[str, int], Callable[..., object]] | None
+    m_rows: bool
     """Whether it holds only some rows of a table, as gradients of sparse embeddings do."""
-    m_parts: Any
+    m_parts: tuple[Tensor, Tensor] | None
     """Values and indices, where it is sparse."""
-    m_name: Any
-    m_place: Any
-    m_source: Any
+    m_name: str
+    m_place: PaddlePlace | None
+    m_source: Tensor | None
     """The leaf that it shares its gradient with."""
-    m_slot: Any
-    m_version: Any
-    m_retained: Any
-    stop_gradient: Any
-    persistable: Any
+    m_slot: int
+    m_version: int
+    m_retained: bool
+    stop_gradient: bool
+    persistable: bool
 
     def __new__(cls, *_: object, **__: object) -> Tensor:
         tensor = object.__new__(cls)
@@ -83,12 +90,12 @@ class Tensor:
     # -- what it is
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> PaddleSize | list[int]:
         """Extents, in Paddle's own type for them."""
         return STATE.paddle.Size(self.m_shape) if STATE.sized else list(self.m_shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DataType:
         """Type of the elements."""
         return self.m_dtype
 
@@ -108,15 +115,15 @@ class Tensor:
         return nbytes(self.m_shape, self.m_dtype)
 
     @property
-    def strides(self) -> list[object]:
+    def strides(self) -> list[int]:
         """Elements between neighbours along each axis."""
         return list(self.m_strides or row_major(self.m_shape))
 
-    def get_strides(self) -> Any:
+    def get_strides(self) -> list[int]:
         """Return the strides."""
         return self.strides
 
-    def stride(self, axis: int | None = None) -> Any:
+    def stride(self, axis: int | None = None) -> list[int] | int:
         """Return all strides or one axis's."""
         return self.strides if axis is None else self.strides[axis]
 
@@ -125,7 +132,7 @@ class Tensor:
         return self.m_strides is None
 
     @property
-    def place(self) -> Any:
+    def place(self) -> PaddlePlace:
         """Where it lies."""
         return self.m_place or STATE.paddle.framework._current_expected_place()
 
@@ -141,7 +148,7 @@ class Tensor:
         return "NCHW"
 
     @property
-    def name(self) -> Any:
+    def name(self) -> str:
         """A unique name."""
         if not self.m_name:
             self.m_name = STATE.unique("generated_tensor")
@@ -157,12 +164,12 @@ class Tensor:
         return self.m_node is None or self.stop_gradient
 
     @property
-    def source(self) -> Any:
+    def source(self) -> Tensor:
         """The tensor that keeps its gradient: itself but for another face of a leaf."""
         return self if self.m_source is None else self.m_source
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | None:
         """The node behind it."""
         return self.m_node
 
@@ -209,9 +216,9 @@ class Tensor:
         """Tell whether it holds only some rows."""
         return bool(self.m_rows)
 
-    def is_same_shape(self, other: Any) -> bool:
+    def is_same_shape(self, other: Tensor) -> bool:
         """Tell whether another has the same shape."""
-        return bool(self.m_shape == other.m_shape)
+        return self.m_shape == other.m_shape
 
     def _is_initialized(self) -> bool:
         return self.m_block is not None
@@ -221,7 +228,7 @@ class Tensor:
     def _holder_size(self) -> int:
         return self.m_block.nbytes if self.m_block is not None else 0
 
-    def _is_shared_buffer_with(self, other: Any) -> bool:
+    def _is_shared_buffer_with(self, other: Tensor) -> bool:
         return self.m_block is not None and self.m_block is other.m_block
 
     _is_shared_underline_tensor_with = _is_shared_buffer_with
@@ -241,35 +248,34 @@ class Tensor:
     def _reset_grad_inplace_version(self, *_: object) -> None:
         return
 
-    def _getitem_dygraph(self, index: tuple[object, ...]) -> Any:
-        return STATE.subscript.get(self, index)
+    def _getitem_dygraph(self, index: Subscript) -> Tensor:
+        return STATE.select(self, index)
 
-    def _setitem_dygraph(
-        self, index: tuple[Tensor | int | slice, ...], value: Tensor | float
-    ) -> Any:
-        return STATE.subscript.put(self, index, value)
+    def _setitem_dygraph(self, index: Subscript, value: Written) -> Tensor:
+        return STATE.write(self, index, value)
 
     # -- values
 
-    def numpy(self, *_: object) -> Any:
+    def numpy(self, *_: object) -> ndarray:
         """Return an array: its data where that is known, else plausible."""
         return known.copied(self, "numpy")
 
-    def _getitem_from_offset(self, *args: object) -> Any:
+    def _getitem_from_offset(self, *args: object) -> generic:
         array = known.array(self, "item")
         return array.item(*args) if args else array.reshape(-1)[0]
 
-    def item(self, *args: object) -> Any:
+    def item(self, *args: object) -> complex:
         """Return one element as a number."""
         array = known.array(self, "item")
         number = array.item(*args) if args else array.reshape(-1)[0].item()
         unknown = self.m_known is None and isinstance(number, float)
         return STATE.number_of(number) if unknown else number
 
-    def tolist(self) -> Any:
+    def tolist(self) -> Nested:
         """Return nested lists."""
         known.looked_at(self)
-        return known.array(self, "tolist").tolist()
+        numbers: Nested = known.array(self, "tolist").tolist()
+        return numbers
 
     def __bool__(self) -> bool:
         known.looked_at(self)
@@ -287,7 +293,7 @@ class Tensor:
         known.looked_at(self)
         return float(known.number(self, "float"))
 
-    def __array__(self, dtype: DataType | None = None, copy: object = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: object = None) -> ndarray:
         array = known.copied(self, "numpy")
         return array if dtype is None else array.astype(dtype)
 
@@ -295,6 +301,9 @@ class Tensor:
         if not self.m_shape:
             raise rightly(AssertionError("len() of a 0-D tensor is wrong"))
         return int(self.m_shape[0])
+
+    def __neg__(self) -> Tensor:
+        return STATE.call("scale", (self, -1.0, 0.0, True), {})
 
     def __hash__(self) -> int:
         return id(self)
@@ -315,7 +324,7 @@ class Tensor:
 
     # -- memory
 
-    def _share_buffer_to(self, other: Any) -> None:
+    def _share_buffer_to(self, other: Tensor) -> None:
         other.m_block, other.m_shape, other.m_dtype = self.m_block, self.m_shape, self.m_dtype
         other.m_strides, other.m_known = self.m_strides, self.m_known
 
@@ -327,7 +336,7 @@ class Tensor:
 
     _share_data_nocheck_with = _share_data_with
 
-    def _set_impl(self, other: Any) -> None:
+    def _set_impl(self, other: Tensor) -> None:
         other._share_buffer_to(self)
 
     def _clear(self) -> None:
@@ -344,7 +353,7 @@ class Tensor:
     def _share_memory(self) -> Tensor:
         return self
 
-    def value(self) -> Any:
+    def value(self) -> Tensor:
         """Return itself, as Paddle does."""
         return self
 
@@ -356,7 +365,7 @@ class Tensor:
         """Return the rows: itself."""
         return self
 
-    def set_tensor(self, other: object) -> None:
+    def set_tensor(self, other: Tensor) -> None:
         """Take another tensor's data over: copied, for the block stays."""
         if self.m_block is None:
             allocate(self, "set_tensor")
@@ -369,7 +378,7 @@ class Tensor:
         allocate(self, "set")
         self.m_known = None
 
-    def copy_(self, other: Any, *_: object) -> Tensor:
+    def copy_(self, other: Tensor, *_: object) -> Tensor:
         """Copy another tensor's data into this block."""
         if self.m_block is None:
             self.m_shape, self.m_dtype = other.m_shape, other.m_dtype
@@ -377,24 +386,24 @@ class Tensor:
         self.m_known = known.copy(other)
         return self
 
-    def _copy_to(self, place: object, *_: object) -> Any:
+    def _copy_to(self, place: object, *_: object) -> Tensor:
         copy = twin(self)
         allocate(copy, "copy_to")
         copy.m_known = self.m_known
         copy.stop_gradient = self.stop_gradient
         return copy
 
-    def _slice(self, begin: Any, end: Any) -> Any:
+    def _slice(self, begin: int, end: int) -> Tensor:
         view = twin(self)
         view.m_shape = (end - begin, *self.m_shape[1:])
         view.m_block, view.m_strides = self.m_block, self.m_strides
         return view
 
-    def contiguous(self) -> Any:
+    def contiguous(self) -> Tensor:
         """Return itself, or a copy in order."""
         return self if self.m_strides is None else self.clone()
 
-    def detach(self) -> Any:
+    def detach(self) -> Tensor:
         """Return a view that no graph hangs behind."""
         detached = twin(self)
         detached.m_block, detached.m_strides, detached.m_known = (
@@ -410,7 +419,7 @@ class Tensor:
         self.m_node, self.stop_gradient = None, True
         return self
 
-    def _new_shared_tensor(self) -> Any:
+    def _new_shared_tensor(self) -> Tensor:
         shared = self.detach()
         shared.m_source = self.source
         shared.stop_gradient, shared.persistable = self.stop_gradient, self.persistable
@@ -418,19 +427,19 @@ class Tensor:
         return shared
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Tensor:
         """Return a view without a graph."""
         return self.detach()
 
     @data.setter
-    def data(self, other: Any) -> None:
+    def data(self, other: Tensor) -> None:
         other._share_buffer_to(self)
 
-    def clone(self) -> Any:
+    def clone(self) -> Tensor:
         """Return a copy with a gradient."""
         return STATE.call("assign", (self,), {})
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
         if STATE.leaves_alone and not self.is_leaf:
             raise rightly(RuntimeError("Only Leaf Tensor support the deepcopy at the moment"))
         twin_made = type(self).__new__(type(self))
@@ -462,33 +471,33 @@ class Tensor:
     # -- gradients
 
     @property
-    def m_grad(self) -> Any:
+    def m_grad(self) -> Tensor | None:
         """The gradient that it holds itself."""
         return None if self.m_keeper is None else self.m_keeper.grad
 
     @m_grad.setter
-    def m_grad(self, value: Any) -> None:
+    def m_grad(self, value: Tensor | None) -> None:
         if value is not None or self.m_keeper is not None:
             self.keeper().grad = value
 
-    def keeper(self) -> Any:
+    def keeper(self) -> Keeper:
         """Return what holds its gradient."""
         if self.m_keeper is None:
             self.m_keeper = Keeper()
         return self.m_keeper
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The gradient that has been kept for it."""
         return self.source.m_grad
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Tensor | None) -> None:
         self.m_grad = value
 
     grad_ = grad
 
-    def _grad_ivar(self) -> Any:
+    def _grad_ivar(self) -> Tensor | None:
         return self.m_grad
 
     _grad_value = _grad_ivar
@@ -496,7 +505,7 @@ class Tensor:
     def _grad_name(self) -> str:
         return f"{self.name}@GRAD"
 
-    def _set_grad_ivar(self, value: Any) -> None:
+    def _set_grad_ivar(self, value: Tensor | None) -> None:
         self.m_grad = value
 
     def _set_grad_type(self, *_: object) -> None:
@@ -516,12 +525,12 @@ class Tensor:
             self.m_retained = True
             self.m_node.retain(self)
 
-    def _copy_gradient_from(self, other: Any) -> None:
+    def _copy_gradient_from(self, other: Tensor) -> None:
         self.m_grad = other
 
     def _register_grad_hook(self, hook: Callable[..., object]) -> int:
         if self.m_node is not None:
-            return int(self.m_node.hook(self.m_slot, hook))
+            return self.m_node.hook(self.m_slot, hook)
         self.m_hooks = self.m_hooks if self.m_hooks is not None else {}
         self.m_hooks[len(self.m_hooks)] = hook
         return len(self.m_hooks) - 1
@@ -539,7 +548,7 @@ class Tensor:
             if isinstance(key, tuple):
                 hook()
 
-    def rows(self) -> Any:
+    def rows(self) -> list[int]:
         """Return the numbers of the rows held."""
         return [0] * (self.m_shape[0] if self.m_shape else 0)
 

@@ -7,7 +7,7 @@ Everything else has no value. What a script asks of such a tensor (`numpy`, `ite
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..autograd import to_static
 from ..inference import bounds
@@ -16,10 +16,13 @@ from ..sizes import FLOATS, count, word
 from ..state import STATE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from numpy import ndarray
-    from paddle.base.core import DataType
+    from paddle import Tensor as OwnTensor
 
     from ..tensor.tensor import Tensor
+    from ..types import OwnResult, Shape
 
 MOST = 65536
 """Elements of the largest tensor that is computed with."""
@@ -55,13 +58,13 @@ FILLED = {"full": 1, "full_like": 1}
 """Operators with results that hold one number throughout, which is this argument."""
 
 
-def small(shape: tuple[int, ...], name: str = "") -> bool:
+def small(shape: Sequence[int], name: str = "") -> bool:
     """Tell whether a tensor of this shape may carry its data; `name` is the operator's that makes
     it of constants alone."""
     return count(shape) <= (MOST_CONSTANT if name in CHEAP else MOST)
 
 
-def filled(name: str, args: Any, result: Any) -> Any:
+def filled(name: str, args: Sequence[object], result: Tensor) -> OwnTensor | None:
     """Return data of which one number takes the memory of one element: of the result `made` of an
     operator that fills it, None where that is too large or the number is not known."""
     number = args[FILLED[name]]
@@ -78,7 +81,7 @@ def filled(name: str, args: Any, result: Any) -> Any:
             return None
 
 
-def array(tensor: Any, what: str) -> Any:
+def array(tensor: Tensor, what: str) -> ndarray:
     """Return the data as an array, plausible where it is not known."""
     if tensor.m_known is not None:
         with STATE.scratch():
@@ -90,31 +93,32 @@ def array(tensor: Any, what: str) -> Any:
     return plausible(tensor)
 
 
-def copied(tensor: object, what: str) -> ndarray:
+def copied(tensor: Tensor, what: str) -> ndarray:
     """Return an array of the script's own, to write to unless it is large. On a CPU Paddle copies
     all that a view looks at, in its own memory (measured)."""
     data = array(tensor, what)
     return held(data.copy() if data.nbytes <= LARGEST_COPY else data, tensor)
 
 
-def held(data: ndarray, tensor: Any) -> Any:
+def held(data: ndarray, tensor: Tensor) -> ndarray:
     """Return an array with the memory that Paddle takes on a CPU for its copy of a tensor."""
     import numpy
 
-    if not _held(tensor):
+    size = _copied(tensor)
+    if not size:
         return data
-    block = Block(STATE.ledger, tensor.m_block.nbytes, "numpy")
+    block = Block(STATE.ledger, size, "numpy")
     return numpy.asarray(Copy(data, block))
 
 
 def looked_at(tensor: Tensor) -> None:
     """Count the copy that Paddle makes on a CPU to look at a tensor's data, for a moment."""
-    if _held(tensor):
-        STATE.ledger.scratch([tensor.m_block.nbytes], "numpy")
+    STATE.ledger.scratch([_copied(tensor)], "numpy")
 
 
-def _held(tensor: Tensor) -> bool:
-    return STATE.backend == "cpu" and tensor.m_block is not None and tensor.m_block.nbytes > 0
+def _copied(tensor: Tensor) -> int:
+    """Return the bytes of the copy that Paddle makes to hand a tensor's data over."""
+    return tensor.m_block.nbytes if STATE.backend == "cpu" and tensor.m_block is not None else 0
 
 
 def plausible(tensor: Tensor) -> ndarray:
@@ -126,12 +130,13 @@ def plausible(tensor: Tensor) -> ndarray:
     return numpy.broadcast_to(ones, tensor.m_shape)
 
 
-def number(tensor: Any, what: str) -> Any:
+def number(tensor: Tensor, what: str) -> float:
     """Return the only element."""
-    return array(tensor, what).reshape(-1)[0].item() if count(tensor.m_shape) else 0
+    element: float = array(tensor, what).reshape(-1)[0].item() if count(tensor.m_shape) else 0
+    return element
 
 
-def copy(tensor: Any) -> Any:
+def copy(tensor: Tensor) -> OwnTensor | None:
     """Return the data of a tensor to be put into another."""
     if tensor.m_known is None or not small(tensor.m_shape):
         return None
@@ -139,14 +144,14 @@ def copy(tensor: Any) -> Any:
         return tensor.m_known.clone()
 
 
-def of_array(values: ndarray) -> Any:
+def of_array(values: ndarray) -> OwnTensor | None:
     """Return Paddle's own tensor of a small array, None of a large one."""
     if values.size > MOST:
         return None
     with STATE.scratch():
         try:
             core = STATE.core
-            tensor = STATE.real.__new__(STATE.real)
+            tensor = STATE.real_new(STATE.real)
             STATE.real_init(tensor, value=values, place=core.CPUPlace(), persistable=False,
                             zero_copy=False, name=None, stop_gradient=True)  # fmt: skip
         except Exception:
@@ -154,7 +159,9 @@ def of_array(values: ndarray) -> Any:
         return tensor
 
 
-def shapes(name: str, args: Any, kwargs: object) -> Any:
+def shapes(
+    name: str, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Shape, ...] | None:
     """Return the shapes of what an operator makes where the data that decides them is known.
 
     Other unknown numbers are taken to be ones, places to be the first; None where what decides
@@ -174,38 +181,47 @@ def shapes(name: str, args: Any, kwargs: object) -> Any:
     finally:
         for changed, value in values_before:
             changed.m_known = value
-    tensors_made = tensors(results, STATE.real)
+    tensors_made = own_tensors(results)
     return tuple(tuple(tensor.shape) for tensor in tensors_made) if tensors_made else None
 
 
-def _filler(tensor: Any) -> Any:
+def _filler(tensor: Tensor) -> OwnTensor:
     place = STATE.core.CPUPlace()
     with STATE.scratch():
         number = 1.0 if word(tensor.m_dtype) in FLOATS else 0.0
         return STATE.operators["full"](list(tensor.m_shape), number, tensor.m_dtype, place)
 
 
-def tensors(value: Any, kind: type | None = None) -> Any:
+def tensors(value: object) -> list[Tensor]:
     """Return the tensors within nested arguments."""
-    kind = kind or STATE.tensor
-    if isinstance(value, kind):
-        return [value]
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, STATE.tensor)]
+
+
+def own_tensors(value: object) -> list[OwnTensor]:
+    """Return Paddle's own tensors within nested arguments."""
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, STATE.real)]
+
+
+def _leaves(value: object) -> Iterator[object]:
     if isinstance(value, dict):
-        return [tensor for each in value.values() for tensor in tensors(each, kind)]
-    if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in tensors(each, kind)]
-    return []
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        yield value
+        return
+    for item in value:
+        yield from _leaves(item)
 
 
-def computed(name: str, args: Any, kwargs: object) -> Any:
+def computed(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> OwnResult | None:
     """Run Paddle's own operator on real data; None where that fails."""
     with STATE.scratch():
         try:
-            given = _real(args)
+            given = [_real(item) for item in args]
             if name in BY_TENSORS:
                 given = [_single(argument, args[-2]) if i < BY_TENSORS[name] else argument
                          for i, argument in enumerate(given)]  # fmt: skip
-            return STATE.operators[name](*given, **_real(kwargs))
+            named = {key: _real(item) for key, item in kwargs.items()}
+            return STATE.operators[name](*given, **named)
         except Exception:
             return None
 
@@ -215,14 +231,14 @@ BY_TENSORS = {"arange": 3}
 last but one."""
 
 
-def _single(number: int, dtype: DataType) -> Any:
+def _single(number: object, dtype: object) -> OwnTensor:
     """Return a number as Paddle's own tensor, or what is one already."""
     if isinstance(number, STATE.real):
         return number
     return STATE.operators["full"]([1], number, dtype, STATE.core.CPUPlace())
 
 
-def _real(value: Any) -> Any:
+def _real(value: object) -> object:
     if isinstance(value, STATE.tensor):
         return value.m_known
     if isinstance(value, dict):
@@ -241,7 +257,7 @@ def install_saving() -> None:
     network of a GiB takes seconds to write, each epoch again, and holds nothing that anyone reads.
     What is loaded of such a file is as large as what was saved.
     """
-    numpy: Any = importlib.import_module("numpy")
+    import numpy
 
     class Same(numpy.ndarray):  # type: ignore[misc]
         """An array of one number."""
@@ -252,14 +268,13 @@ def install_saving() -> None:
     class Numpy:
         """NumPy, as the module that saves sees it."""
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             return getattr(numpy, name)
 
-        def array(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+        def array(self, value: object, *args: object, **kwargs: object) -> ndarray:
             """Make an array of a tensor, or of anything else."""
             if args or kwargs or not isinstance(value, STATE.tensor) or value.m_known is not None:
                 return numpy.array(value, *args, **kwargs)
             return held(plausible(value), value).view(Same)
 
-    saving: Any = importlib.import_module("paddle.framework.io")
-    saving.np = Numpy()
+    vars(importlib.import_module("paddle.framework.io"))["np"] = Numpy()

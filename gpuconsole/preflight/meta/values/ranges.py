@@ -8,12 +8,14 @@ are; a metric may refuse a chance above 1; and as many points of a mask are pick
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..sizes import FLOATS, word
 from ..state import STATE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..tensor.tensor import Tensor
 
 CHANCES = frozenset({"sigmoid", "softmax", "hardsigmoid", "gumbel_softmax"})
@@ -30,7 +32,7 @@ PICKS = {"nonzero": 0, "masked_select": 1}
 NOTED = CHANCES | ALONG | TOGETHER | {"scale", "add", "subtract", "one_hot"}
 
 
-def note(name: str, args: Any, result: Any) -> None:
+def note(name: str, args: Sequence[object], result: object) -> None:
     """Note what is known of what an operator made."""
     if name not in NOTED or not isinstance(result, STATE.tensor):
         return
@@ -40,7 +42,7 @@ def note(name: str, args: Any, result: Any) -> None:
         result.__dict__["m_set"] = Fraction(1, max(1, result.m_shape[-1]))
     elif name in TOGETHER:
         rows = args[0] if args else ()
-        if rows and all("m_chance" in getattr(row, "__dict__", ()) for row in rows):
+        if isinstance(rows, (list, tuple)) and rows and all(map(_marked, rows)):
             result.__dict__["m_chance"] = True
     elif name in ALONG:
         _hand_on(args[0], result, lost=("m_set",) if name in PARTS else ())
@@ -48,7 +50,11 @@ def note(name: str, args: Any, result: Any) -> None:
         _sum(name, args, result)
 
 
-def forget(tensor: Tensor) -> None:
+def _marked(row: object) -> bool:
+    return "m_chance" in getattr(row, "__dict__", ())
+
+
+def forget(tensor: object) -> None:
     """A tensor is written to: what was known of it holds no more."""
     if isinstance(tensor, STATE.tensor):
         for name in ("m_chance", "m_more", "m_set"):
@@ -65,7 +71,7 @@ def is_chance(tensor: Tensor) -> bool:
     return "m_chance" in tensor.__dict__
 
 
-def picked(name: str, args: Any) -> Fraction | None:
+def picked(name: str, args: Sequence[object]) -> Fraction | None:
     """Return what share of all points an operator picks, None where that is not known."""
     place = PICKS.get(name)
     if place is None or place >= len(args):
@@ -74,7 +80,7 @@ def picked(name: str, args: Any) -> Fraction | None:
     return share
 
 
-def _hand_on(given: Any, result: Tensor, lost: tuple[str, ...]) -> None:
+def _hand_on(given: object, result: Tensor, lost: tuple[str, ...]) -> None:
     if not isinstance(given, STATE.tensor):
         return
     for name in ("m_chance", "m_more", "m_set"):
@@ -82,9 +88,11 @@ def _hand_on(given: Any, result: Tensor, lost: tuple[str, ...]) -> None:
             result.__dict__[name] = given.__dict__[name]
 
 
-def _sum(name: str, args: Any, result: Tensor) -> None:
+def _sum(name: str, args: Sequence[object], result: Tensor) -> None:
     """Note the sum with a number, and what is left of 1."""
     x = args[0]
+    factor: object
+    bias: object
     if not isinstance(x, STATE.tensor) or x.m_known is not None:
         return
     if name != "scale":
@@ -101,7 +109,7 @@ def _sum(name: str, args: Any, result: Tensor) -> None:
         result.__dict__["m_more"] = more(x) + int(bias)
 
 
-def _only(value: Any) -> float | None:
+def _only(value: object) -> float | None:
     """Return the number that all elements of a known tensor are, None where there is none."""
     held = value.m_known if isinstance(value, STATE.tensor) else None
     if held is None:

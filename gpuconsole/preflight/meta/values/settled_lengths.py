@@ -8,7 +8,7 @@ has 128. From then on what is picked at that line has this share of the largest 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..inference import bounds
 from ..sizes import count
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..tensor.tensor import Tensor
+    from ..types import Result
 
 RESHAPES = frozenset({"reshape", "reshape_"})
 
 
-def share(name: str) -> Any:
+def share(name: str) -> Fraction | None:
     """Return what share of its largest length an operator's result has at this line of the script;
     None for all, where nothing has settled it."""
     return STATE.settled.get(_site(name), STATE.part)
 
 
-def mark(
-    name: str, sizes: object, tensors: Sequence[Tensor], result: Tensor | Sequence[object]
-) -> None:
+def mark(name: str, sizes: object, tensors: Sequence[Tensor], result: Result) -> None:
     """Note which results are only as long as they can be, and what is made of these alone."""
     if name in bounds.DECIDING and name in bounds.LARGEST and sizes is None:
         opened = _site(name)
@@ -45,7 +44,7 @@ def mark(
             tensor.__dict__["m_open"] = opened
 
 
-def cut(name: str, args: Any, tensors: Sequence[Tensor]) -> Any:
+def cut(name: str, args: Sequence[object], tensors: Sequence[Tensor]) -> tuple[object, ...] | None:
     """Return the arguments of an operator with shapes that collide, with a tensor that was as long
     as it can be cut to the length that fits; None where none does."""
     for tensor in tensors:
@@ -60,7 +59,9 @@ def cut(name: str, args: Any, tensors: Sequence[Tensor]) -> Any:
     return None
 
 
-def _length(name: str, tensor: Tensor, args: Any, tensors: Any) -> Any:
+def _length(
+    name: str, tensor: Tensor, args: Sequence[object], tensors: Sequence[Tensor]
+) -> int | None:
     """Return the length with which a tensor's shape fits, None where nothing tells it."""
     row = count(tensor.m_shape[1:])
     if name in RESHAPES:
