@@ -6,7 +6,6 @@ import contextlib
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from .ledger import Ledger
@@ -42,7 +41,7 @@ Error = TypeVar("Error", bound=Exception)
 def rightly(error: Error) -> Error:
     """Return an error that Paddle raises too: every other error of the tier's own code says
     nothing about the script."""
-    setattr(error, "rightly", True)  # noqa: B010
+    vars(error)["rightly"] = True
     return error
 
 
@@ -54,51 +53,34 @@ def _never() -> bool:
     return False
 
 
-@dataclass(eq=False)
 class State:
     """One run of a script on tensors without data."""
 
-    core: ModuleType = field(init=False)
+    core: ModuleType
     """Paddle's compiled library."""
-    paddle: ModuleType = field(init=False)
-    framework: ModuleType = field(init=False)
+    paddle: ModuleType
+    framework: ModuleType
     is_ready: bool = False
     """Whether Paddle is imported as a whole."""
-    ledger: Ledger = field(default_factory=Ledger)
-    tensor: type[Tensor] = field(init=False)
+    tensor: type[Tensor]
     """The class in its place."""
-    run: Operator = field(init=False)
+    run: Operator
     """`run(name, args, kwargs)` runs an operator."""
-    select: Callable[[Tensor, Subscript], Tensor] = field(init=False)
+    select: Callable[[Tensor, Subscript], Tensor]
     """`select(tensor, index)` returns what a subscript selects."""
-    write: Callable[[Tensor, Subscript, Written], Tensor] = field(init=False)
+    write: Callable[[Tensor, Subscript, Written], Tensor]
     """`write(tensor, index, value)` writes where it points."""
     sized: bool = False
     """Whether shapes are of Paddle's type for them (3.3) or lists."""
-    real: type[OwnTensor] = field(init=False)
+    real: type[OwnTensor]
     """Paddle's own tensor class."""
-    real_new: Callable[[type[OwnTensor]], OwnTensor] = field(init=False)
-    real_init: Callable[..., None] = field(init=False)
+    real_new: Callable[[type[OwnTensor]], OwnTensor]
+    real_init: Callable[..., None]
     leaves_alone: bool = False
     """Whether this Paddle copies no tensor that is not a leaf (before 3.3)."""
-    dynamic: Callable[[], bool] = _never
-    """Whether operators run at once, as they do outside programs."""
-    final_hooks: list[Callable[[], object]] = field(default_factory=list)
-    operators: dict[str, Callable[..., OwnResult]] = field(default_factory=dict)
-    """Paddle's own functions of `_C_ops`, by name."""
-    described: set[str] = field(default_factory=set)
-    """Those of them that Paddle's representation of programs has."""
-    rules: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By kernel: what CPU kernels need for a moment, and gradients made in place."""
-    inplace: set[str] = field(default_factory=set)
-    """Gradient operators of which Paddle has a form in place."""
     backend: str = "gpu"
     inside: int = 0
     """More than 0 while a scratch program is built or real tensors are computed."""
-    hooks: list[Packing] = field(default_factory=list)
-    """Functions that pack and unpack what operators save for their backward pass."""
-    choices: dict[str, int] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
     widest_conv: int = 0
     value_of: Callable[[Tensor, str], ndarray] | None = None
     """`value_of(tensor, what)` returns an array for a tensor with unknown data."""
@@ -107,33 +89,51 @@ class State:
     counts: str = ""
     """What counts of points in maps of unknown data are: `few`, `all`, or as other numbers."""
     counted: bool = False
-    """Whether the script asked for such a count."""
-    numbers_at: dict[str, None] = field(default_factory=dict)
-    """Where the script asked for some that may become lengths, in order."""
-    made_up_at: dict[str, None] = field(default_factory=dict)
-    """Where the script was given any data that is unknown, in order."""
+    """Whether the script asked for a count of points in maps of unknown data."""
     made_up: int = 0
-    """How often it was given such data."""
+    """How often the script was given data that is unknown."""
     parts: bool = False
     """Whether the script asked for gradients that are put together of smaller operators."""
-    settled: dict[str, Fraction] = field(default_factory=dict)
-    """By operator and line of the script: the share of its largest length that a result has,
-    where a later shape has settled it."""
     part: Fraction | None = None
     """The share of their largest at which lengths of unknown data are taken that nothing has
     settled; None for all."""
-    where: Callable[[], str] = str
-    """`where()` returns file and line of the script's own code that is running."""
-    number_of: Callable[[float], float] = float
-    """`number_of(number)` is what a script gets as a number of unknown data."""
     program: Program | None = None
     """The program of a compiled function that is running as Python."""
     ran: Plan | None = None
     """The plan of the program that was run last."""
-    names: dict[str, int] = field(default_factory=dict)
     pause: float = math.inf
     """Calls of operators after which `paused()` is called."""
-    paused: Callable[[], None] = field(init=False)
+    paused: Callable[[], None]
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.dynamic: Callable[[], bool] = _never
+        """Whether operators run at once, as they do outside programs."""
+        self.final_hooks: list[Callable[[], object]] = []
+        self.operators: dict[str, Callable[..., OwnResult]] = {}
+        """Paddle's own functions of `_C_ops`, by name."""
+        self.described: set[str] = set()
+        """Those of them that Paddle's representation of programs has."""
+        self.rules: dict[str, dict[str, str]] = {}
+        """By kernel: what CPU kernels need for a moment, and gradients made in place."""
+        self.inplace: set[str] = set()
+        """Gradient operators of which Paddle has a form in place."""
+        self.hooks: list[Packing] = []
+        """Functions that pack and unpack what operators save for their backward pass."""
+        self.choices: dict[str, int] = {}
+        self.flags: set[str] = set()
+        self.numbers_at: dict[str, None] = {}
+        """Where the script asked for some that may become lengths, in order."""
+        self.made_up_at: dict[str, None] = {}
+        """Where the script was given any data that is unknown, in order."""
+        self.settled: dict[str, Fraction] = {}
+        """By operator and line of the script: the share of its largest length that a result has,
+        where a later shape has settled it."""
+        self.where: Callable[[], str] = str
+        """`where()` returns file and line of the script's own code that is running."""
+        self.number_of: Callable[[float], float] = float
+        """`number_of(number)` is what a script gets as a number of unknown data."""
+        self.names: dict[str, int] = {}
 
     @overload
     def call(

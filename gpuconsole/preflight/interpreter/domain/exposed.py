@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 
-Call = Callable[..., Any]
+Call = Callable[..., object]
 Kind = Literal["methods", "properties", "setters", "of_class", "static"]
 _Function = TypeVar("_Function", bound=Call)
 _MARK, _TABLE = "exposed_as", "exposed_table"

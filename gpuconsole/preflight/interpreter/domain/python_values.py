@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
@@ -89,13 +89,13 @@ class Lazy(Native):
             item = None
 
 
-BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+BINARY: Mapping[type[ast.operator], Callable[[Value, Value], Value]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
     ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
     ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.BitAnd: operator.and_,
 }  # fmt: skip
-COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARE: Mapping[type[ast.cmpop], Callable[[Value, Value], Value]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
@@ -293,7 +293,7 @@ def attribute(interp: Interpreter, value: Value, name: str) -> Value:
     )
 
 
-def _work(interp: Interpreter, value: Value, name: str, args: Any) -> Unknown | None:
+def _work(interp: Interpreter, value: Value, name: str, args: Sequence[Value]) -> Unknown | None:
     """Count the work of a method; why it is not called, where it goes over too much."""
     if isinstance(value, (str, bytes)) and name not in _AT_THE_ENDS:
         return strings.searched(interp, value, *args)
@@ -309,7 +309,13 @@ def _work(interp: Interpreter, value: Value, name: str, args: Any) -> Unknown | 
     return None if name == "extend" else interp.too_much(*args)
 
 
-def _method(interp: Interpreter, value: Value, name: str, args: Any, kwargs: Any) -> Value:
+def _method(
+    interp: Interpreter,
+    value: Value,
+    name: str,
+    args: Sequence[Value],
+    kwargs: dict[str, Value],
+) -> Value:
     refused = _work(interp, value, name, args)
     if refused is not None:
         return refused
@@ -342,7 +348,9 @@ def _method(interp: Interpreter, value: Value, name: str, args: Any, kwargs: Any
     return getattr(value, name)(*args, **kwargs)
 
 
-def _of_drawn(interp: Interpreter, value: Value, name: str, text: Unknown, rest: Any) -> Value:
+def _of_drawn(
+    interp: Interpreter, value: Value, name: str, text: Unknown, rest: Sequence[Value]
+) -> Value:
     """Call a method of a set or mapping with text that is drawn; MISSING where that is no help."""
     run = interp.run
     assert isinstance(text, string_sets.DrawnText)
@@ -357,7 +365,9 @@ def _of_drawn(interp: Interpreter, value: Value, name: str, text: Unknown, rest:
     return MISSING
 
 
-def _open_list(interp: Interpreter, value: list[Value], more: More, name: str, args: Any) -> Value:
+def _open_list(
+    interp: Interpreter, value: list[Value], more: More, name: str, args: Sequence[Value]
+) -> Value:
     """Call a method of a list of unknown length; what ends it stays at its end."""
     run = interp.run
     if name in ("append", "insert"):
@@ -386,7 +396,11 @@ def _open_list(interp: Interpreter, value: list[Value], more: More, name: str, a
 
 
 def _mapping(
-    interp: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+    interp: Interpreter,
+    value: dict[Value, Value],
+    name: str,
+    args: Sequence[Value],
+    kwargs: dict[str, Value],
 ) -> Value:
     subtracts = name == "subtract"
     if (name == "update" or subtracts) and hasattr(value, "counted"):
@@ -417,7 +431,11 @@ def _sort(interp: Interpreter, value: list[Value], options: dict[str, Value]) ->
 
 
 def _counted(
-    interp: Interpreter, value: dict[Value, Value], name: str, args: Any, kwargs: Any
+    interp: Interpreter,
+    value: dict[Value, Value],
+    name: str,
+    args: Sequence[Value],
+    kwargs: dict[str, Value],
 ) -> Value:
     if name == "move_to_end":
         moved = value.pop(args[0])

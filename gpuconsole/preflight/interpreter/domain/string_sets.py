@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import join, lengths
@@ -150,7 +150,9 @@ def looked_up(run: Run, mapping: dict[Value, Value], text: DrawnText, *default: 
     return None if isinstance(result, DrawnText) else result
 
 
-def stored(run: Run, container: Any, text: DrawnText, value: Value = None) -> bool:
+def stored(
+    run: Run, container: dict[Value, Value] | set[Value], text: DrawnText, value: Value = None
+) -> bool:
     """Put all words that it can be into a mapping or a set; whether that was done."""
     if text.between is not None:
         return False

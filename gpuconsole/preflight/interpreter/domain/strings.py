@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import string_sets
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value, first_unknown
@@ -123,7 +123,7 @@ def searched(interp: Interpreter, text: Value, *parts: Value) -> Unknown | None:
     return None
 
 
-def translated(run: Run, value: str, name: str, args: Any) -> Value:
+def translated(run: Run, value: str, name: str, args: Sequence[Value]) -> Value:
     """Run `translate` and `maketrans`."""
     unknown = first_unknown(*args)
     if unknown is not None:
@@ -136,14 +136,14 @@ def translated(run: Run, value: str, name: str, args: Any) -> Value:
     return _made(run.interp, value.translate(table))
 
 
-def padded(run: Run, value: str, name: str, args: Any) -> Value:
+def padded(run: Run, value: str, name: str, args: Sequence[Value]) -> Value:
     unknown = first_unknown(*args)
     if unknown is not None or not args or args[0] > MAX_LENGTH:
         return unknown or run.unknown("text too long to follow")
     return _made(run.interp, getattr(value, name)(*args))
 
 
-def joined_or_replaced(interp: Interpreter, value: str, name: str, args: Any) -> Value:
+def joined_or_replaced(interp: Interpreter, value: str, name: str, args: Sequence[Value]) -> Value:
     if name == "join":
         parts = list(interp.iterate(args[0]))
         if any(isinstance(part, string_sets.DrawnText) for part in parts):

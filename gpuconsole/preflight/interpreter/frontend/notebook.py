@@ -12,7 +12,6 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
@@ -51,7 +50,7 @@ def cells(path: Path, data: bytes, parse: Callable[[str, str], ast.Module]) -> t
     return parts, tuple(skipped)
 
 
-def _document(path: Path, data: bytes) -> dict[str, Any]:
+def _document(path: Path, data: bytes) -> dict[str, object]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -61,7 +60,7 @@ def _document(path: Path, data: bytes) -> dict[str, Any]:
     return document
 
 
-def _sources(path: Path, document: dict[str, Any]) -> list[str]:
+def _sources(path: Path, document: dict[str, object]) -> list[str]:
     """Return the text of the code cells, of format 4 or, within worksheets, of format 3."""
     _require_python(path, document)
     cells = document.get("cells")
@@ -89,7 +88,7 @@ def _sources(path: Path, document: dict[str, Any]) -> list[str]:
     return texts
 
 
-def _require_python(path: Path, document: dict[str, Any]) -> None:
+def _require_python(path: Path, document: dict[str, object]) -> None:
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     for key, field in (("kernelspec", "language"), ("language_info", "name")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
@@ -323,7 +322,7 @@ def namespace() -> Namespace:
     """Return `argparse`."""
     formatters = ("HelpFormatter", "ArgumentDefaultsHelpFormatter", "RawTextHelpFormatter",
                   "RawDescriptionHelpFormatter", "MetavarTypeHelpFormatter", "Action")  # fmt: skip
-    names: dict[str, Any] = {
+    names: dict[str, Value] = {
         "ArgumentParser": NativeClass(Parser, "ArgumentParser"),
         "Namespace": NativeClass(Parsed, "Namespace"),
         BOOLEAN: NativeClass(Native, BOOLEAN),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
@@ -212,7 +213,8 @@ def _pass_context(run: Run, function: Value) -> Value:
 def click(run: Run) -> Namespace:
     """Return `click`."""
     built = run.interp.builtins if run.interp is not None else {}
-    table: dict[str, Any] = {"command": _command, "group": _command, "option": _click_option,
+    table: dict[str, Callable[..., Value]] = {
+             "command": _command, "group": _command, "option": _click_option,
              "argument": _click_argument, "pass_context": _pass_context,
              "version_option": lambda run, *_, **__: NativeFunction(lambda r, f: f, "option"),
              "help_option": lambda run, *_, **__: NativeFunction(lambda r, f: f, "option"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -35,7 +35,7 @@ def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
     }  # fmt: skip
 
 
-def _command_lines() -> Any:
+def _command_lines() -> ModuleType:
     # Few scripts need it, and every estimate would pay for loading it.
     from gpuconsole.preflight.interpreter.libraries import click_typer_fire
 
@@ -83,7 +83,7 @@ def _set_up_with(name: str, run: Run) -> Namespace | None:
 
 def library(run: Run) -> Callable[[str], Value]:
     """Return the importer of modelled libraries for a run."""
-    namespaces: dict[str, Any] = {}
+    namespaces: dict[str, Namespace | UserModule | None] = {}
 
     def find(name: str) -> Value:
         if name in namespaces:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed, python_values, string_sets
@@ -370,7 +371,9 @@ def _got(value: Native, run: Run, name: Value) -> Value:
     return run.interp.get_attr(value, name) if isinstance(name, str) else run.unknown("a name")
 
 
-def _with_class(function: Any, cls: UserClass, run: Run, *args: Value, **kwargs: Value) -> Value:
+def _with_class(
+    function: Callable[..., Value], cls: UserClass, run: Run, *args: Value, **kwargs: Value
+) -> Value:
     return function(run, cls, *args, **kwargs)
 
 

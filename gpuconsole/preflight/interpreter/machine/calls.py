@@ -162,8 +162,9 @@ def guard(
     except ShapeFault as fault:
         if is_open(fault):
             return run.unknown("an extent that is not known")
-        if run.program.drafting is not None:
-            run.program.draft.misfit(run, fault.shapes)
+        draft = run.program.draft
+        if draft is not None and run.program.drafting is not None:
+            draft.misfit(run, fault.shapes)
         failed = run.fault(fault.message, fault.shapes)
         if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
             run.block(failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.values import More, Scope, Unknown, Value
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
-def comprehension(interp: Interpreter, node: Any, scope: Scope) -> Value:
+def comprehension(
+    interp: Interpreter,
+    node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+    scope: Scope,
+) -> Value:
     """Run a comprehension or a generator expression."""
     inner = Scope(scope)
     items: list[Value] = []

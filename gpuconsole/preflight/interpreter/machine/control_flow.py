@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import equality, join, lengths
@@ -453,7 +453,7 @@ def _pass(interp: Interpreter, node: ast.stmt, scope: Scope) -> BlockExit | None
     return None
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[..., BlockExit | None]] = {
     ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while,
     ast.Break: _break, ast.Continue: _continue, ast.Pass: _pass,
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Exit,
@@ -125,7 +125,7 @@ def _match(interp: Interpreter, node: ast.Match, scope: Scope) -> BlockExit | No
     return None
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[..., BlockExit | None]] = {
     ast.Raise: _raise, ast.Assert: _assert, ast.Try: _try,
     ast.With: _with, ast.AsyncWith: _with, ast.Match: _match,
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
@@ -467,11 +467,11 @@ def _named(interp: Interpreter, node: ast.NamedExpr, scope: Scope) -> Value:
     return value
 
 
-def _sequence(kind: type) -> Callable[[Interpreter, Any, Scope], Value]:
+def _sequence(kind: type) -> Callable[[Interpreter, ast.List | ast.Tuple | ast.Set, Scope], Value]:
     return lambda interp, node, scope: kind(_items(interp, node.elts, scope))
 
 
-_EVALUATORS: dict[type[ast.expr], Callable[[Interpreter, Any, Scope], Value]] = {
+_EVALUATORS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: _constant, ast.Name: name_of,
     ast.Attribute: _attribute, ast.Call: _call,
     ast.BinOp: _binary, ast.UnaryOp: _unary,

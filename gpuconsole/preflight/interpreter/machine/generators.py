@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -290,7 +290,7 @@ def yields(statement: ast.stmt) -> bool:
     return False
 
 
-_STEPS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], Steps]] = {
+_STEPS: dict[type[ast.stmt], Callable[..., Steps]] = {
     ast.Expr: _step_expr, ast.Assign: _step_assign,
     ast.For: _step_for, ast.While: _step_while,
     ast.If: _step_if, ast.With: _step_with, ast.Try: _step_try,

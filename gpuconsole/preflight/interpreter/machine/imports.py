@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
@@ -394,6 +394,6 @@ def _import_all(interp: Interpreter, owner: Value, scope: Scope) -> None:
             scope.names[name] = value
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[..., BlockExit | None]] = {
     ast.Import: _import, ast.ImportFrom: _import_from,
 }  # fmt: skip

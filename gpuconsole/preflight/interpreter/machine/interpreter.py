@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import join, traversal_cost
@@ -38,7 +37,7 @@ CHECK_STEPS = 64
 """Expressions evaluated between two looks at the budget."""
 TENSOR_STEPS = 8
 """Making a tensor and ending it takes about as long as this many steps."""
-_STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
+_STATEMENTS: dict[type[ast.stmt], Callable[..., BlockExit | None]] = {
     **statements.STATEMENTS, **control_flow.STATEMENTS,
     **exception_handling.STATEMENTS, **imports.STATEMENTS,
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths, python_values
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -255,7 +255,7 @@ def _complete(interp: Interpreter, new_class: UserClass, node: ast.ClassDef, sco
             break
 
 
-STATEMENTS: dict[type[ast.stmt], Callable[[Interpreter, Any, Scope], BlockExit | None]] = {
+STATEMENTS: dict[type[ast.stmt], Callable[..., BlockExit | None]] = {
     ast.Expr: _expr, ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented,
     ast.Delete: _delete, ast.Global: _global, ast.Nonlocal: _nonlocal, ast.Return: _return,
     ast.FunctionDef: _def, ast.AsyncFunctionDef: _def, ast.ClassDef: _class,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Bound,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_BINS = 2**24
 
 
-def _numbers(array: Value) -> list[Any] | None:
+def _numbers(array: Value) -> list[int] | None:
     """Return the whole numbers of an array with one axis, where all are known."""
     data = getattr(array, "data", None)
     are_whole = isinstance(data, list) and all(isinstance(number, int) for number in data)
@@ -262,7 +262,13 @@ def _without(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Val
     return _set_of(run, left, right, lambda a, b: set(a) - set(b), lambda n, m: n)
 
 
-def _set_of(run: Run, left: Value, right: Value, operation: Any, most: Any) -> Value:
+def _set_of(
+    run: Run,
+    left: Value,
+    right: Value,
+    operation: Callable[[list[int], list[int]], set[int]],
+    most: Callable[[int, int], int],
+) -> Value:
     first, other = make(run, left), make(run, right)
     unknown = first_unknown(first, other)
     if unknown is not None:
@@ -359,7 +365,7 @@ def _compared(run: Run, left: Value, right: Value, *_: Value, **__: Value) -> Va
     return result if isinstance(result, Unknown) else run.unknown("a condition on data")
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "bincount": _bincount, "searchsorted": _searched, "digitize": _digitized,
     "histogram": _histogram, "histogram2d": _histogram2d, "partition": of_array(_partition),
     "argpartition": of_array(methods.ordered), "delete": of_array(_removed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -287,7 +287,7 @@ def _result_type(run: Run, *parts: Value) -> Value:
     return DType(kind)
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "einsum": _einsum, "tensordot": _of_two(_tensordot), "inner": _of_two(_inner),
     "vdot": lambda run, *_: run.number("a product of data"), "kron": _of_two(_kron),
     "convolve": _of_two(_filtered("full")), "correlate": _of_two(_filtered("valid")),

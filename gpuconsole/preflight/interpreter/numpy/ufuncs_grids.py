@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Bound,
@@ -144,7 +144,7 @@ def _between(run: Run, value: Value, *_: Value, **__: Value) -> Value:
     return array if isinstance(array, Unknown) else Array((max(0, array.size - 1),), array.dtype)
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "block": _block, "fromfunction": _from_function, "resize": _resized, "vander": _vander,
     "trim_zeros": _trimmed, "packbits": _packed, "ediff1d": _between,
 }  # fmt: skip

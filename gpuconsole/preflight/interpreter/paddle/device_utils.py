@@ -6,7 +6,6 @@ None of it changes what a training step holds; sizes that a script reads here ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -43,7 +42,7 @@ def _silent(run: Run, *_: Value, **__: Value) -> Value:
     return Silent()
 
 
-def _functions(table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
+def _functions(table: dict[str, Callable[..., Value]]) -> dict[str, Value]:
     return {name: NativeFunction(call, name) for name, call in table.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -32,7 +31,7 @@ def _nothing(run: Run, *_: Value, **__: Value) -> None:
     return None
 
 
-def _functions(table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
+def _functions(table: dict[str, Callable[..., Value]]) -> dict[str, Value]:
     return {name: NativeFunction(call, name) for name, call in table.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import (
     lengths,
@@ -309,7 +309,10 @@ def _sum(interp: Interpreter, items: Value, start: Value) -> Value:
 
 
 def _extreme(
-    interp: Interpreter, pick: Any, args: tuple[Value, ...], options: dict[str, Value]
+    interp: Interpreter,
+    pick: Callable[[list[Value]], Value],
+    args: tuple[Value, ...],
+    options: dict[str, Value],
 ) -> Value:
     items = list(interp.iterate(args[0])) if len(args) == 1 else list(args)
     if not items and "default" in options:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 from collections import Counter as Count
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.equality import same
@@ -51,7 +51,7 @@ class Defaults(dict[Value, Value]):
 class Counts(Defaults):
     """`collections.Counter`."""
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: dict[Value, int]) -> Counts:
         result = counts()
         result.update(self)
         for key, times in other.items():
@@ -82,7 +82,7 @@ class Deque(list[Value]):
         if self.most is not None and len(self) > self.most:
             del self[0]
 
-    def extend(self, values: Any) -> None:
+    def extend(self, values: Iterable[Value]) -> None:
         """Add several at the end."""
         for value in values:
             self.append(value)
@@ -157,7 +157,7 @@ def _deque(run: Run, items: Value = (), maxlen: Value = None) -> Value:
 
 def collections() -> Namespace:
     """Return `collections`."""
-    table: dict[str, Any] = {
+    table: dict[str, Callable[..., Value]] = {
         "OrderedDict": _ordered,
         "defaultdict": _defaultdict,
         "Counter": _counter,
@@ -331,7 +331,7 @@ class Chain(Native):
 
 def itertools_module() -> Namespace:
     """Return `itertools`."""
-    table: dict[str, Any] = {"product": _product, "count": _count, "cycle": _cycle,
+    table: dict[str, Callable[..., Value]] = {"product": _product, "count": _count, "cycle": _cycle,
              "repeat": _repeat, "islice": _islice, "zip_longest": _longest,
              "accumulate": _accumulate, "takewhile": _takewhile, "dropwhile": _dropwhile,
              "filterfalse": _filterfalse, "compress": _compress, "groupby": _grouped,
@@ -391,7 +391,8 @@ def _property(run: Run, function: Value) -> Value:
 
 def functools() -> Namespace:
     """Return `functools`."""
-    table: dict[str, Any] = {"wraps": _wraps, "lru_cache": _keep, "cache": _keep, "reduce": _reduce,
+    table: dict[str, Callable[..., Value]] = {
+             "wraps": _wraps, "lru_cache": _keep, "cache": _keep, "reduce": _reduce,
              "cached_property": _property, "total_ordering": _keep, "singledispatch": _keep,
              "cmp_to_key": _keep, "update_wrapper": lambda run, function, *_: function}  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -154,7 +154,7 @@ def _fields(run: Run, value: Value) -> Value:
 
 def dataclasses() -> Namespace:
     """Return `dataclasses`."""
-    table: dict[str, Any] = {
+    table: dict[str, Callable[..., Value]] = {
         "dataclass": dataclass,
         "replace": _replace,
         "asdict": _as_dict,
@@ -195,7 +195,9 @@ class Member(Native):
             for cls in self.cls.mro() for base in cls.bases
         ))  # fmt: skip
 
-    def operate(self, interp: Interpreter, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(
+        self, interp: Interpreter, kind: type[ast.operator], other: Value, *, first: bool
+    ) -> Value:
         """Compute with the value."""
         value = self.attrs["value"]
         return interp.binary(kind, value, other) if first else interp.binary(kind, other, value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -143,7 +142,7 @@ def _literal(run: Run, text: Value) -> Value:
 
 def inspect() -> Namespace:
     """Return `inspect`."""
-    table: dict[str, Callable[..., Any]] = {
+    table: dict[str, Callable[..., Value]] = {
         "signature": _signature, "getfullargspec": _full_spec, "getargspec": _full_spec,
         "getmembers": _members, "isclass": _is(UserClass, NativeClass),
         "isfunction": _is(Function), "ismethod": _is(BoundMethod), "ismodule": _is(UserModule),
@@ -179,7 +178,7 @@ def _with_metaclass(run: Run, meta: Value, *bases: Value) -> Value:
 def six(run: Run) -> Namespace:
     """Return `six` on Python 3."""
     builtins = run.interp.builtins
-    items: dict[str, Callable[..., Any]] = {
+    items: dict[str, Callable[..., Value]] = {
         f"iter{name}": lambda run, mapping, name=name: run.interp.call(
             run.interp.get_attr(mapping, name), [], {})
         for name in ("items", "keys", "values")
@@ -198,5 +197,5 @@ def six(run: Run) -> Namespace:
     })  # fmt: skip
 
 
-def _functions(module: str, table: dict[str, Callable[..., Any]]) -> dict[str, Value]:
+def _functions(module: str, table: dict[str, Callable[..., Value]]) -> dict[str, Value]:
     return {name: NativeFunction(call, f"{module}.{name}") for name, call in table.items()}

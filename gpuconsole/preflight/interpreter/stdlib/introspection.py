@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuconsole.preflight.interpreter.domain import mappings, strings
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -26,6 +26,7 @@ from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
+Tree = TypeVar("Tree", ast.Expression, ast.Module)
 NONE_TYPE = NativeFunction(lambda run: None, "NoneType")
 MAX_CODE = 10_000
 """Characters of a text that `eval` and `exec` follow."""
@@ -96,33 +97,41 @@ def _scope(interp: Interpreter, scopes: tuple[Value, ...]) -> Scope:
     return scope
 
 
-def _code(interp: Interpreter, text: Value, mode: str) -> Any:
+def _code(interp: Interpreter, text: Value, parse: Callable[[str], Tree]) -> Tree | Unknown:
     if not isinstance(text, str):
         return first_unknown(text) or interp.run.unknown("code that is not known")
     if len(text) > MAX_CODE:
         return interp.run.unknown("code too long to follow")
     try:
-        return ast.parse(text.strip() if mode == "eval" else text, "<text>", mode)
+        return parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return interp.run.unknown("code that is not Python")
 
 
+def _expression(text: str) -> ast.Expression:
+    return ast.parse(text.strip(), "<text>", "eval")
+
+
+def _module(text: str) -> ast.Module:
+    return ast.parse(text, "<text>")
+
+
 def _eval(interp: Interpreter, text: Value, *scopes: Value) -> Value:
     # The expression is followed like the rest of the script: nothing is executed.
-    tree = _code(interp, text, "eval")
+    tree = _code(interp, text, _expression)
     if isinstance(tree, Unknown):
         return tree
-    return _placed(interp, tree, lambda: interp.eval(tree.body, _scope(interp, scopes)))
+    body = tree.body
+    return _placed(interp, tree, lambda: interp.eval(body, _scope(interp, scopes)))
 
 
 def _exec(interp: Interpreter, text: Value, *scopes: Value) -> Value:
-    tree = _code(interp, text, "exec")
+    tree = _code(interp, text, _module)
     if isinstance(tree, Unknown):
         interp.run.note_unknown(tree)
         return None
-    return _placed(
-        interp, tree, lambda: interp.exec_block(tree.body, _scope(interp, scopes)) and None
-    )
+    body = tree.body
+    return _placed(interp, tree, lambda: interp.exec_block(body, _scope(interp, scopes)) and None)
 
 
 def _placed(interp: Interpreter, tree: ast.AST, work: Callable[[], Value]) -> Value:

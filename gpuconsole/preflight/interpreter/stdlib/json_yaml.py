@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
@@ -102,7 +103,7 @@ def load_json(run: Run, file: Value, object_hook: Value = None, **_: Value) -> V
         line, column = next(lines, (0, 0))
         return run.sourced(int(digits), str(path), line, "constant", f"{path}:{line}:{column}")
 
-    def made(fields: dict[str, Any]) -> Any:
+    def made(fields: dict[str, Value]) -> Value:
         return run.interp.call(object_hook, [fields], {})
 
     try:
@@ -113,7 +114,7 @@ def load_json(run: Run, file: Value, object_hook: Value = None, **_: Value) -> V
         return run.unknown(msg("{name} is not JSON", name=path.name))
 
 
-def _number_lines(text: str) -> Any:
+def _number_lines(text: str) -> Iterator[tuple[int, int]]:
     """Give line and column of each whole number of a JSON text, in order."""
     line, start = 1, 0
     for token in _TOKENS.finditer(text):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os.path
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -44,7 +45,9 @@ class Place(Native):
         self.text = path if isinstance(path, str) else ""
         return path if isinstance(path, Unknown) else None
 
-    def operate(self, interp: Interpreter, kind: Any, other: Value, *, first: bool) -> Value:
+    def operate(
+        self, interp: Interpreter, kind: type[ast.operator], other: Value, *, first: bool
+    ) -> Value:
         """Join with `/`."""
         path = joined(interp.run, self, other) if first else joined(interp.run, other, self)
         return Place(path) if isinstance(path, str) else path
@@ -227,7 +230,7 @@ def unknown(run: Run, *_: Value, **__: Value) -> Value:
 def path() -> Namespace:
     """Return `os.path`."""
 
-    def of_text(function: Callable[[str], Any]) -> Callable[..., Value]:
+    def of_text(function: Callable[[str], object]) -> Callable[..., Value]:
         def call(run: Run, value: Value) -> Value:
             text = json_yaml.path_text(value)
             return (
@@ -240,7 +243,7 @@ def path() -> Namespace:
         text = json_yaml.path_text(value)
         return value if text is None else absolute(run, text)
 
-    table: dict[str, Any] = {
+    table: dict[str, Callable[..., Value]] = {
         name: of_text(getattr(os.path, name))
         for name in ("dirname", "basename", "splitext", "split", "normpath", "isabs")
     }
@@ -301,7 +304,7 @@ def os_module() -> Namespace:
              "unlink", "chmod", "nice", "putenv", "replace")  # fmt: skip
     asking = ("cpu_count", "getpid", "scandir", "stat", "popen", "uname",
               "getuid", "getppid", "sched_getaffinity")  # fmt: skip
-    table: dict[str, Any] = {
+    table: dict[str, Callable[..., Value]] = {
         **dict.fromkeys(quiet, nothing), **dict.fromkeys(asking, unknown),
         "getenv": environ.do_get, "listdir": os_listing.listed, "walk": os_listing.walked,
         "getcwd": lambda run: str(run.interp.imports.start),

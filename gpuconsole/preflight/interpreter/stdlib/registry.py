@@ -7,7 +7,8 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed, mappings
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -82,20 +83,20 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
     }  # fmt: skip
 
 
-def _inspecting() -> Any:
+def _inspecting() -> ModuleType:
     # Few scripts need it, and every estimate would pay for loading it.
     from gpuconsole.preflight.interpreter.stdlib import inspect_ast_six
 
     return inspect_ast_six
 
 
-def _functions(name: str, table: dict[str, Any], **values: Value) -> Namespace:
+def _functions(name: str, table: dict[str, Callable[..., Value]], **values: Value) -> Namespace:
     names = {key: NativeFunction(call, f"{name}.{key}") for key, call in table.items()}
     return Namespace(name, {**names, **values})
 
 
 def _math() -> Namespace:
-    def wrap(function: Callable[..., Any]) -> Callable[..., Value]:
+    def wrap(function: Callable[..., Value]) -> Callable[..., Value]:
         def call(run: Run, *args: Value) -> Value:
             # A number that NumPy or Paddle holds is one all the same.
             numbers = [operators.plain_key(run, argument) for argument in args]
@@ -241,7 +242,8 @@ def _typing() -> Namespace:
              "Mapping", "Annotated", "ClassVar", "Final", "Generator", "Text", "Hashable",
              "MutableMapping", "DefaultDict", "OrderedDict", "Deque", "FrozenSet", "NoReturn",
              "Awaitable", "Coroutine", "AnyStr", "Self", "TypeAlias", "NewType")  # fmt: skip
-    table = {"cast": lambda run, kind, value: value, "TypeVar": quiet_function,
+    table: dict[str, Callable[..., Value]] = {
+             "cast": lambda run, kind, value: value, "TypeVar": quiet_function,
              "NamedTuple": dataclasses_enum.namedtuple, "ParamSpec": quiet_function,
              "get_type_hints": lambda run, *_, **__: run.unknown("type hints"),
              **dict.fromkeys(("overload", "final", "runtime_checkable", "no_type_check"),

@@ -9,7 +9,6 @@ import struct as real_struct
 import textwrap as real_textwrap
 import unicodedata as real_unicodedata
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import sorting, string_sets
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -88,7 +87,7 @@ def operator() -> Namespace:
     return _functions("operator", table)
 
 
-def _known(function: Callable[..., Any]) -> Callable[..., Value]:
+def _known(function: Callable[..., Value]) -> Callable[..., Value]:
     """Return a function of plain values that all must be known."""
 
     def call(run: Run, *args: Value, **kwargs: Value) -> Value:

@@ -11,7 +11,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
@@ -81,7 +81,7 @@ def _toml_spots(text: str) -> dict[tuple[str, ...], Spot]:
 
 
 def _with_places(
-    run: Run, value: Any, file: str, spots: dict[tuple[str, ...], Spot], key: tuple[str, ...]
+    run: Run, value: object, file: str, spots: dict[tuple[str, ...], Spot], key: tuple[str, ...]
 ) -> Value:
     run.interp.tick()
     if len(key) > MAX_DEPTH:

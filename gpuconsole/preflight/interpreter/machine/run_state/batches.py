@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import field
-from typing import Any
 
 from gpuconsole.core.estimate import BatchSource
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -46,7 +45,7 @@ class Batches:
     """Whether a loader has fewer batches than it could keep waiting."""
     queue: Queue | None = None
     """The waiting batches of the loader that is walked over."""
-    abandoned: list[Any] = field(default_factory=list)
+    abandoned: list[object] = field(default_factory=list)
     """Batches that wait in loaders with loops that were left early: their threads hold them."""
     cutting: bool = False
     """Whether the analysis itself ends a loop that the script would go on with."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import MISSING, Native, Value
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Parameter
 from gpuconsole.preflight.memory.trace import Ledger, Storage
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Node
+    from gpuconsole.preflight.interpreter.paddle.training.static_graph import Draft
 
 
 @dataclass(slots=True)
@@ -45,11 +50,11 @@ class Mode:
     """Scaled parameters that a static program adds to their gradients, by parameter."""
     in_program: bool = False
     """Whether a backward pass is that of a static program."""
-    nodes: list[Any] | None = None
+    nodes: list[Node] | None = None
     """Backward nodes made since something began to collect them."""
     recomputed: list[tuple[str, str, int]] = field(default_factory=list)
     """Containers with repeated blocks that a variant recomputes: path, class, how many."""
-    around: Callable[[Any, Any, list[Value], dict[str, Value]], Value] | None = None
+    around: Callable[[Interpreter, Native, list[Value], dict[str, Value]], Value] | None = None
     """What is done around the call of a layer, where a variant changes how layers run."""
 
 
@@ -57,7 +62,7 @@ class Mode:
 class Program:
     """A static program that the script writes down before an executor runs it."""
 
-    draft: Any = None
+    draft: Draft | None = None
     """What a script in static mode has written down so far."""
     drafting: Ledger | None = None
     """Where tensors are drafted while a static program is written, without taking memory."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import ScriptFault
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -34,6 +34,7 @@ from gpuconsole.preflight.memory.trace import Kind, Place, Storage
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.paddle.source_modules import Written
 
 SMALL = 1024
 """Bytes by which a run may hold more after a step without being said to grow."""
@@ -65,7 +66,7 @@ class Run:
     """Whether there are answers, which each expression could be the question of."""
     interp: Interpreter = field(init=False)
     """What follows the script for this run."""
-    sources: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Written] = field(default_factory=dict)
     """Namespaces that are written as Paddle source, by folder."""
     image_backend: str = "pil"
     """How data sets of the library give their pictures: "pil" or "cv2"."""
@@ -82,7 +83,7 @@ class Run:
     """Loops around what runs now that may turn more than once."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
-    uncollected: list[Any] = field(default_factory=list)
+    uncollected: list[object] = field(default_factory=list)
     """Objects in cycles of references, which live until Python's collector runs."""
     patches: Patches = field(default_factory=Patches)
     """What the script has replaced in libraries."""
@@ -200,9 +201,10 @@ class Run:
         storage = self.storage(prod(shape) * ITEM_BYTES[dtype], "parameters")
         parameter = Parameter(shape, dtype, storage, stop_gradient=not trainable)
         parameter.trainable = trainable
-        if self.program.drafting is not None:
+        draft = self.program.draft
+        if draft is not None and self.program.drafting is not None:
             # A program keeps its parameters, whatever becomes of the layers that made them.
-            self.program.draft.parameters.append(parameter)
+            draft.parameters.append(parameter)
         return parameter
 
     def scratch(self, nbytes: float) -> None:

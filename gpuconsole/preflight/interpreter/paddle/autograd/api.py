@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -147,7 +146,7 @@ def _go_back(
     dtypes: list[str], shapes: list[tuple[int, ...]],
 ) -> None:  # fmt: skip
     def replay(grads: list[Gradient | None]) -> Sequence[Storage | None] | None:
-        given: list[Any] = []
+        given: list[Tensor] = []
         for slot, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
             grad = grads[slot]
             grads[slot] = None

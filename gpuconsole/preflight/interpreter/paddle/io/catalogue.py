@@ -6,7 +6,8 @@ give, read from its sources.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Native, NativeClass, Unknown, Value
@@ -154,7 +155,7 @@ TEXT: dict[str, type[Texts]] = {
 }
 
 
-def classes(table: dict[str, type[Any]]) -> dict[str, Value]:
+def classes(table: Mapping[str, type[Native]]) -> dict[str, Value]:
     """Return the classes of a table by name."""
     return {name: NativeClass(kind, name) for name, kind in table.items()}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -96,7 +95,7 @@ def _several(run: Run, readers: Value, *_: Value, **__: Value) -> Value:
     return _chain(run, *readers)
 
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "shuffle": _same, "buffered": _same, "cache": _same, "firstn": _first, "chain": _chain,
     "compose": _compose, "map_readers": _mapped, "xmap_readers": _mapped_by_workers,
     "multiprocess_reader": _several,

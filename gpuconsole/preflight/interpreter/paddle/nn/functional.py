@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import NativeClass, NativeFunction, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -15,7 +14,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.inplace import changed
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
 _INPLACE = ("relu", "elu", "tanh", "softmax", "leaky_relu", "hardtanh", "thresholded_relu")
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **all_sourced("functional"), **functional_kernels.FUNCTIONS,
     **{f"{name}_": changed(name) for name in _INPLACE},
 }  # fmt: skip
@@ -80,7 +79,9 @@ class Flatten(Layer):
         return ops.flatten(run, x, *self.axes)
 
 
-def function_layer(name: str, function: Any, base: type[Layer] = Function) -> NativeClass:
+def function_layer(
+    name: str, function: Callable[..., Value], base: type[Layer] = Function
+) -> NativeClass:
     """Return a layer class that calls `function`."""
     layer_class = type(name, (base,), {"label": name, "function": staticmethod(function)})
     return NativeClass(layer_class, name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -285,7 +284,7 @@ def rms_norm(run: Run, input: Tensor, normalized_shape: Value = None, weight: Va
     return ops.apply(run, "rms_norm", inputs, input.shape)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{name: activation(name) for name in ACTIVATIONS},
     "logsigmoid": activation("log_sigmoid"), "swiglu": swiglu, "rms_norm": rms_norm,
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"), "maxout": maxout,

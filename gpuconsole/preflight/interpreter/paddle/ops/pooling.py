@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -206,7 +205,7 @@ def affine_grid(run: Run, theta: Tensor, out_shape: Value, *_: Value, **__: Valu
     return ops.apply(run, "affine_grid", (theta,), shape, temp=base, work=base)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{f"{kind}_pool{rank}d": pooling(kind, rank)
        for kind in ("max", "avg") for rank in (1, 2, 3)},
     **{f"adaptive_{kind}_pool{rank}d": adaptive(kind, rank)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -189,7 +188,7 @@ def _shape_of_both(run: Run, *shapes: Value) -> Value:
     return list(whole)
 
 
-_TABLE: dict[str, Callable[..., Any]] = {
+_TABLE: dict[str, Callable[..., Value]] = {
     **all_sourced("tensor"), **creation.FUNCTIONS, **manipulation.FUNCTIONS, **reduction.FUNCTIONS,
     **indexing.FUNCTIONS, **linalg.FUNCTIONS, **inplace.FUNCTIONS, **decompositions.FUNCTIONS,
     **{name: unary(name) for name in _UNARY.split()},
@@ -225,7 +224,7 @@ _OTHER_NAMES = {
     "clamp_": "clip_", "mod_": "remainder_", "floor_mod_": "remainder_",
 }  # fmt: skip
 """Names that mean the same as others."""
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **_TABLE, **{name: _TABLE[other] for name, other in _OTHER_NAMES.items()},
 }  # fmt: skip
 
@@ -237,7 +236,7 @@ def namespaces() -> dict[str, Namespace]:
         **{name: FUNCTIONS[name] for name in ("norm", "multi_dot", "cdist", "cov", "corrcoef",
                                               "vecdot", "matrix_transpose", "diagonal")},
     }  # fmt: skip
-    tables: dict[str, dict[str, Callable[..., Any]]] = {
+    tables: dict[str, dict[str, Callable[..., Value]]] = {
         "linalg": linear, "fft": linalg.FOURIER, "geometric": geometric.FUNCTIONS,
     }  # fmt: skip
     return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -164,7 +163,7 @@ def lstsq(run: Run, x: Tensor, y: Tensor, *_: Value, **__: Value) -> Value:
     return (solution, rest, rank, values)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "solve": solved("solve"), "triangular_solve": solved("triangular_solve"),
     "cholesky_solve": solved("cholesky_solve"), "eigh": symmetric, "eigvalsh": symmetric_values,
     "eig": general, "eigvals": general_values, "svd": svd, "svdvals": singular_values, "qr": qr,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import int_bounds
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
@@ -57,7 +56,7 @@ def segment(run: Run, data: Tensor, segment_ids: Value, name: Value = None) -> V
     return ops.apply(run, "segment_pool", (data, ids), (count, *data.shape[1:]))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "send_u_recv": send_u_recv, "send_ue_recv": send_ue_recv,
     **{f"segment_{kind}": segment for kind in ("sum", "mean", "max", "min")},
 }  # fmt: skip

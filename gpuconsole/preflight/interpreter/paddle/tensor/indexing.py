@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, SomeNumber, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -206,7 +205,7 @@ def cell(shape: tuple[int, ...], parts: list[Value]) -> tuple[list[int], int]:
     return list(extents), len(parts)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "where": where, "masked_fill": masked_fill, "gather": gather, "gather_nd": gather_nd,
     "index_select": index_select, "index_sample": index_sample, "index_add": index_add,
     "index_fill": index_fill, "index_put": index_put, "take_kernel": take_kernel,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -303,19 +302,19 @@ def modulus(run: Run, x: Tensor, *_: Value) -> Value:
     return ops.apply(run, "abs", (x,), x.shape, real_of(x) if "complex" in x.dtype else "")
 
 
-FOURIER: dict[str, Callable[..., Any]] = {
+FOURIER: dict[str, Callable[..., Value]] = {
     "fft": fourier("c2c"), "ifft": fourier("c2c"), "fft2": fourier("c2c"),
     "ifft2": fourier("c2c"), "rfft": fourier("r2c"), "rfft2": fourier("r2c"),
     "irfft": fourier("c2r"), "irfft2": fourier("c2r"), "fftn": fourier("c2c"),
     "ifftn": fourier("c2c"),
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "matmul": matmul, "mm": matmul, "bmm": bmm, "mv": mv, "dot": dot, "addmm": addmm,
     "baddbmm": baddbmm,
     "kron": kron, "cross": cross, "inverse": square("inverse", 2), "add_n": add_n,
     "einsum": einsum, "complex": complex_, "real": part, "imag": part, "abs": modulus,
 }  # fmt: skip
-LINALG: dict[str, Callable[..., Any]] = {
+LINALG: dict[str, Callable[..., Value]] = {
     "matmul": matmul, "inv": square("inverse", 2), "det": square("det", 0), "cross": cross,
     "cholesky": square("cholesky", 2),
 }  # fmt: skip

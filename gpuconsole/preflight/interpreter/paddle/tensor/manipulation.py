@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
@@ -310,7 +309,7 @@ def windows(run: Run, x: Tensor, axis: Value, size: Value, step: Value, *_: Valu
     return ops.sliced(run, x, shape, strided=True)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     "concat": concat, "cat": concat, "stack": stack, "split": split, "chunk": chunk,
     "tensor_split": tensor_split, "unbind": unbind, "unstack": unstack, "slice": cut,
     "strided_slice": cut, "reshape": reshape, "view": reshape, "transpose": transpose,

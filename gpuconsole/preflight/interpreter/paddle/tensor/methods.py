@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -141,7 +140,7 @@ def _mapped(run: Run, x: Tensor, function: Value) -> Value:
 
 _NOT_METHODS = ("to_tensor", "zeros", "ones", "full", "rand", "randn", "arange", "shape", "empty",
                 "eye", "range", "linspace")  # fmt: skip
-METHODS: dict[str, Callable[..., Any]] = {
+METHODS: dict[str, Callable[..., Value]] = {
     **{name: call for name, call in FUNCTIONS.items() if name not in _NOT_METHODS},
     "softmax": functional.FUNCTIONS["softmax"], "backward": _backward, "item": _item,
     "numpy": _numpy, "tolist": _tolist, "detach": _detach, "detach_": _same,

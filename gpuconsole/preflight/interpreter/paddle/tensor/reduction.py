@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, prod
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain.values import Bound, ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -215,7 +214,7 @@ def accuracy(run: Run, input: Tensor, label: Tensor, k: int = 1, *_: Value, **__
     return run.tensor((), "float32")
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **{name: reduction(name) for name in ("mean", "sum", "max", "min", "amax", "amin", "prod",
                                           "logsumexp")},
     **dict.fromkeys(("argmax", "argmin"), index_reduction("int64")),

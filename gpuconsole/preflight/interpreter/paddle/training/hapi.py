@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -345,7 +344,7 @@ def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None
     return {"total_params": count, "trainable_params": count}
 
 
-def flops(run: Run, net: Value, input_size: Value = None, *_: Value, **__: Value) -> Any:
+def flops(run: Run, net: Value, input_size: Value = None, *_: Value, **__: Value) -> Value:
     """`paddle.flops`: a forward of its own."""
     summary(run, net, input_size)
     return run.number("operations")

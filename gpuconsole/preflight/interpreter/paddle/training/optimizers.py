@@ -223,8 +223,9 @@ class Optimizer(Native):
     @exposed.method("minimize")
     def do_minimize(self, run: Run, loss: Tensor, *_: Value, **__: Value) -> Value:
         """Step (the loss has been run backward by the script)."""
-        if run.program.drafting is not None:
-            run.program.draft.minimize(self, loss)
+        draft = run.program.draft
+        if draft is not None and run.program.drafting is not None:
+            draft.minimize(self, loss)
         else:
             self.do_step(run)
         return ([], [])
