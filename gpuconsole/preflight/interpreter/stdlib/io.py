@@ -5,6 +5,7 @@ Nothing is opened on behalf of a script but small files of its project, and thos
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ UNREAD = "the contents of a file that the analysis does not read"
 UNREAD_LINE = "a line of a file that the analysis does not read"
 
 
-class Stream(Native):
+class Stream(Native, abc.ABC):
     """Text that is read from a place on."""
 
     label = "file"
@@ -40,9 +41,9 @@ class Stream(Native):
         self.at = 0
         self.binary = False
 
+    @abc.abstractmethod
     def whole(self, run: Run) -> str | Unknown:
         """Return all of the text."""
-        raise NotImplementedError
 
     def given(self, text: str) -> Value:
         """Return text in the stream's form."""
