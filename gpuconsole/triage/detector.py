@@ -13,6 +13,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from gpuconsole.config import Thresholds
+from gpuconsole.core.devices.health_levels import memory_percent
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -311,15 +312,20 @@ _Asked = tuple[tuple[Rule, DeviceTest], ...]
 def findings(scene: Scene) -> Iterator[Holding]:
     """Yield what the rules say of a host and its devices."""
     up = scene.host.state is HostState.UP
-    for rule in HOST_RULES:
-        finding = rule.test(scene) if rule.test is not None and (up or rule.blind) else None
+    for rule, of_host in _OF_HOSTS if up else _OF_LOST_HOSTS:
+        finding = of_host(scene)
         if finding is not None:
             yield rule, None, finding
+    shares = _shares(scene.limits)
     for device in scene.host.devices if up else ():
-        for rule, test in _worth_asking(scene, device):
+        for rule, test in _worth_asking(scene, device, shares):
             finding = test(scene, device)
             if finding is not None:
                 yield rule, device, finding
+
+
+_OF_HOSTS = tuple((rule, rule.test) for rule in HOST_RULES if rule.test is not None)
+_OF_LOST_HOSTS = tuple((rule, test) for rule, test in _OF_HOSTS if rule.blind)
 
 
 def _asked(rules: Iterator[Rule]) -> _Asked:
@@ -328,21 +334,26 @@ def _asked(rules: Iterator[Rule]) -> _Asked:
 
 _FIELDS = tuple(dict.fromkeys(rule.needs for rule in DEVICE_RULES if rule.needs))
 _fields = attrgetter(*_FIELDS)
-_KNOWN: dict[tuple[bool, tuple[bool, ...]], _Asked] = {}
-"""What is asked of a device: by whether it is claimed, and which of the fields say something."""
+_SHARES = tuple(dict.fromkeys(rule.held for rule in DEVICE_RULES if rule.held))
+_shares = attrgetter(*_SHARES)
+_KNOWN: dict[tuple[bool, ...], _Asked] = {}
+"""What is asked of a device: by whether it is claimed, which of the fields say something, and which
+shares of its memory are held."""
 
 
-def _worth_asking(scene: Scene, device: Device) -> _Asked:
-    """Return the rules that could hold of a device."""
+def _worth_asking(scene: Scene, device: Device, shares: tuple[float, ...]) -> _Asked:
+    """Return the rules that could hold of a device; `shares` are the thresholds of its memory."""
     leases = scene.leases
     claimed = device.uuid in scene.holders or (leases is not None and device.uuid in leases)
-    says = tuple(map(bool, _fields(device)))
-    asked = _KNOWN.get((claimed, says))
+    held = memory_percent(device)
+    reached = map((-1.0 if held is None else held).__ge__, shares)
+    says = (claimed, *map(bool, _fields(device)), *reached)
+    asked = _KNOWN.get(says)
     if asked is None:
-        there = dict(zip(_FIELDS, says, strict=True))
-        asked = _KNOWN[claimed, says] = _asked(
+        there = dict(zip(("", *_FIELDS, *_SHARES), (True, *says[1:]), strict=True))
+        asked = _KNOWN[says] = _asked(
             rule
             for rule in DEVICE_RULES
-            if (claimed or not rule.claimed) and (not rule.needs or there[rule.needs])
+            if (claimed or not rule.claimed) and there[rule.needs] and there[rule.held]
         )
     return asked

@@ -122,6 +122,8 @@ class Rule:
     needs: str = ""
     """A field of the device without which it cannot hold: where that says nothing it is not
     asked. Most devices are well, and thousands are looked at."""
+    held: str = ""
+    """The threshold of the share of memory below which it cannot hold."""
     claimed: bool = False
     """Whether it can hold only of a device that a job or another console's lease claims."""
 

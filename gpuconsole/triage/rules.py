@@ -112,7 +112,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "memory-full", "memory nearly full", _WARNING,
         "{memory_full} % or more of the memory is held; info where one process alone holds it.",
-        "memory_full_for", device_test=usage_rules.memory_full,
+        "memory_full_for", device_test=usage_rules.memory_full, held="memory_full",
     ),
     Rule(
         "idle-memory", "idle process holds memory", _WARNING,
@@ -136,7 +136,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "low-load", "low utilisation with full memory", _WARNING,
         "Utilisation is below {low_utilization} % and {low_memory} % or more of the memory is"
         " held.",
-        "low_for", device_test=usage_rules.low_load,
+        "low_for", device_test=usage_rules.low_load, held="low_memory",
     ),
     Rule(
         "foreign-process", "foreign process on a leased device", _WARNING,
