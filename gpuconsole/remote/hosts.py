@@ -28,7 +28,8 @@ from gpuconsole.waiting import within
 
 TICK_S = 0.5
 MANY_HOSTS = 64
-"""With more hosts in the inventory those who read their lines are woken together."""
+"""With more hosts in the inventory those who read their lines are woken together. The agents of no
+more speak at one moment, so that what they say is drawn once and not host by host."""
 WAKE_WITHIN_S = 0.05
 """So much later a line may be read, and half of it a host's clock may be taken to be off."""
 CLOSE_S = 4.0
@@ -141,9 +142,11 @@ class RemoteHosts:
         if entry.slurm is not None:
             cluster = self._clusters[entry.name]
             return SlurmPoller(entry, link, cluster, self._changed, clock=clock, random=random)
+        together = len(self.inventory.hosts) <= MANY_HOSTS
         return HostPoller(
-            entry, link, self._changed, clock=clock, random=random, stale_after=stale_after
-        )
+            entry, link, self._changed, clock=clock, random=random, stale_after=stale_after,
+            together=together,
+        )  # fmt: skip
 
     def _slurm(self, link: Link, entry: HostEntry) -> ClosableEngine:
         from gpuconsole.remote.slurm.engine import SlurmEngine

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -56,6 +57,9 @@ BEAT_S = 0.4
 """The paint clock: pollers write as they like, the screen looks more often than they do, so that a
 sample is seen soon after it was taken. A beat without news costs nothing, one with news what has
 changed."""
+SMALL_FLEET, HALF_S = 64, 0.5
+"""Up to so many hosts agents speak together, shortly before a second is over: the screen looks as
+the next begins, which draws the hosts and the clock in one, and once more in between."""
 OPENING_BEAT_S = 0.1
 """The same while hosts are still awaited after the start."""
 OPENING_BEATS = 50
@@ -220,7 +224,7 @@ class ConsoleApp(TypeAhead):
         self.has_opened.set()
         self.session.subscribe(Crowds(self, self._event).take)
         self.paint(force=True)
-        self.set_interval(BEAT_S, self._beat)
+        self._begin_beats()
         aside(self, self._opening_beats, group="opening")
         begin_first(self)
         self.set_timer(LATER_S, lambda: aside(self, import_aside, group="imports"))
@@ -234,6 +238,13 @@ class ConsoleApp(TypeAhead):
         self.picture = self._gallery.picture(snapshot, jobs, now)
         if isinstance(self.screen, ConsoleScreen):
             self.screen.show(self.picture)
+
+    def _begin_beats(self) -> None:
+        if len(self.session.snapshot().hosts) > SMALL_FLEET:
+            self.set_interval(BEAT_S, self._beat)
+            return
+        begin = partial(self.set_interval, HALF_S, self._beat)
+        self.set_timer(HALF_S - time.time() % HALF_S, begin)
 
     async def _opening_beats(self) -> None:
         """Look more often until every host has shown itself, so that the first is seen at once."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from gpuconsole.remote.agent.processes import Processes, container_of
 from gpuconsole.remote.agent.watchdog import LostError, Step, UnsupportedError, Worker
 from gpuconsole.remote.links.local import LocalLink
 from gpuconsole.remote.polling import agent_launch, sources
-from tests.waiting import DEADLINE_S, wait_until
+from tests.waiting import DEADLINE_S, until, wait_until
 
 ID = "0123456789abcdef" * 4
 OLD_PYTHONS = sorted(Path.home().glob(".pyenv/versions/3.[678].*/bin/python3"))
@@ -162,6 +164,46 @@ async def test_the_agent_starts_without_a_driver_and_says_so(
             assert "driver" in host.error
     finally:
         await frames.aclose()
+        await link.close()
+
+
+@pytest.mark.parametrize("beat", [1.0, 0.4])
+@pytest.mark.parametrize("begun", [0.0, 0.29, 0.31, 0.7, 0.8, 0.95])
+def test_lines_come_to_one_moment_and_none_is_left_out(beat: float, begun: float) -> None:
+    due = [1000.0 + begun * beat]
+    for _ in range(12):
+        due.append(due[-1] + beat + agent.towards_others(due[-1] + beat, beat))
+    steps = [later - earlier for earlier, later in itertools.pairwise(due)]
+    assert all(0.9 * beat - 1e-6 <= step <= 1.1 * beat + 1e-6 for step in steps)
+    assert due[-1] % beat == pytest.approx(agent.TOGETHER_AT * beat, abs=1e-3)
+
+
+async def test_two_agents_come_to_speak_at_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    link = LocalLink("here")
+    spoken: dict[str, float] = {}
+
+    async def follow(name: str, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        frames = sources.agent(link, Host(name), sys.executable, 1.0, time.time, together=True)
+        async with contextlib.aclosing(frames):
+            async for host in frames:
+                assert host.sampled_at is not None
+                spoken[name] = host.sampled_at
+
+    following = [asyncio.ensure_future(follow("a", 0.0)), asyncio.ensure_future(follow("b", 0.5))]
+    try:
+        await until(
+            lambda: (
+                len(spoken) == 2
+                and all(abs(at % 1.0 - agent.TOGETHER_AT) < 0.1 for at in spoken.values())
+            ),
+            f"{spoken}",
+        )
+    finally:
+        for task in following:
+            task.cancel()
+        await asyncio.wait(following)
         await link.close()
 
 

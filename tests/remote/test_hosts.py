@@ -86,7 +86,7 @@ FRAME = {"t": 100.0, "f": 1, "s": [{"i": 0, "u": "GPU-a", "n": "A100"}], "d": {"
 class Fleet:
     """RemoteHosts over fake links."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
         self.links = {name: FakeLink() for name in names}
         links: dict[str, Link] = dict(self.links)
         monkeypatch.setattr(hosts_module, "make_links", lambda *_: links)
@@ -125,6 +125,19 @@ async def test_a_picture_changes_only_where_a_host_does(fleet: Fleet) -> None:
     assert second.revision > first.revision
     assert second.hosts[1] is first.hosts[1]
     assert second.hosts[0].devices[0].utilization == 5
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_agents_of_few_hosts_speak_together(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(monkeypatch, [f"n{number}" for number in range(MANY_HOSTS + more)])
+    await fleet.hosts.start()
+    channel = await fleet.channel("n7")
+    await fleet.until(lambda: channel.written)
+    options = next(part for part in channel.written.split(b"\n") if part.startswith(b'{"nonce"'))
+    assert json.loads(options)["together"] is (more == 0)
+    await fleet.hosts.close()
 
 
 async def test_an_answer_carries_both_clocks(fleet: Fleet) -> None:

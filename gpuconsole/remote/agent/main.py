@@ -39,6 +39,9 @@ ROUND_S = 0.25
 """How long a line waits for the devices' readings."""
 FIRST_WAIT_S = 0.5
 """How long the first line waits for the driver to open."""
+TOGETHER_AT = 0.8
+"""Where in the console's second the agents of a small fleet speak: it draws what all of them said
+once, as the next begins."""
 CHANGED = 3
 """Exit status that asks to be started again: devices came or went, or the driver was reloaded."""
 
@@ -181,6 +184,7 @@ def main(options: Values) -> None:
     tools = [Tools(spec, interval) for spec in options["tools"]]
     frames = Frames(driver, Worker("machine", machine_steps()), tools, console)
     beat = min(HEARTBEAT_S, interval)
+    together = bool(options.get("together"))
     opened.wait(FIRST_WAIT_S)
     next_read = next_line = time.monotonic()
     while True:
@@ -191,7 +195,20 @@ def main(options: Values) -> None:
             next_read = max(next_read, now - interval) + interval
         write(out, frames.line(read))
         next_line = max(next_line, now - beat) + beat
+        if together:
+            clock = time.time() - (console.clock or [0.0])[0]
+            shift = towards_others(clock + next_line - time.monotonic(), beat)
+            next_read += shift
+            next_line += shift
         opened.wait(max(0.0, next_line - time.monotonic()))
+
+
+def towards_others(due: float, beat: float) -> float:
+    """Return by how many seconds a line that is due at this time of the console's clock is moved,
+    so that all agents come to speak at one moment: a tenth of a beat at most, so none is left out.
+    """
+    late = (due - TOGETHER_AT * beat + beat / 2) % beat - beat / 2
+    return -max(-beat / 10, min(beat / 10, late))
 
 
 def start_again() -> None:

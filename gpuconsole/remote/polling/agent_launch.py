@@ -40,12 +40,14 @@ def command(python: str) -> list[str]:
     return [python, "-u", "-B", "-E", "-s", "-S", "-c", _BOOT]
 
 
-def payload(nonce: str, interval: float) -> bytes:
-    """Return what goes into the agent's standard input first."""
+def payload(nonce: str, interval: float, *, together: bool = False) -> bytes:
+    """Return what goes into the agent's standard input first; with `together` it comes to speak at
+    the same moment as other agents of this console."""
     stage, compiled, sources = _modules()
     options = {
         "nonce": nonce,
         "interval": interval,
+        "together": together,
         "tools": tools(),
         "magic": util.MAGIC_NUMBER.hex(),
         "sizes": [len(compiled), len(sources)],

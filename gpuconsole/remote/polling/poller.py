@@ -37,6 +37,7 @@ class HostPoller:
         clock: Callable[[], float],
         random: Callable[[], float],
         stale_after: float,
+        together: bool = False,
     ) -> None:
         self.entry = entry
         self._link = link
@@ -44,6 +45,7 @@ class HostPoller:
         self._clock = clock
         self._random = random
         self._stale_after = stale_after
+        self._together = together
         self._base = unread(entry)
         self.host = self._base
         self._heard: float | None = None
@@ -119,7 +121,9 @@ class HostPoller:
     async def _read(self, way: str) -> None:
         loop = asyncio.get_running_loop()
         interval = self.entry.poll_interval
-        frames = sources.frames(self._link, self._base, way, interval, self._clock)
+        frames = sources.frames(
+            self._link, self._base, way, interval, self._clock, together=self._together
+        )
         async with contextlib.aclosing(frames):
             async for host in frames:
                 if self._heard is None:

@@ -43,25 +43,31 @@ class NoSourceError(Exception):
     """This way of reading the host does not work there; the text says why."""
 
 
-def frames(link: Link, base: Host, way: str, interval: float, clock: Callable[[], float]) -> Frames:
-    """Follow a host by one of the WAYS."""
+def frames(
+    link: Link, base: Host, way: str, interval: float, clock: Callable[[], float],
+    *, together: bool = False,
+) -> Frames:  # fmt: skip
+    """Follow a host by one of the WAYS; an agent speaks `together` with others, or by itself."""
     if way == "nvidia-smi":
         return nvidia_smi(link, base, interval, clock)
     if way == "vendor tools":
         return vendor_tools(link, base, interval, clock)
-    return agent(link, base, way, interval, clock)
+    return agent(link, base, way, interval, clock, together=together)
 
 
 async def agent(
-    link: Link, base: Host, python: str, interval: float, clock: Callable[[], float]
-) -> Frames:
+    link: Link, base: Host, python: str, interval: float, clock: Callable[[], float],
+    *, together: bool = False,
+) -> Frames:  # fmt: skip
     """Run the agent with that interpreter and give a host record for each of its lines.
 
     NoSourceError when it does not start or writes garbage; the iterator ends when it ends.
     """
     channel = await _open(link, agent_launch.command(python))
     try:
-        await _hello(channel, interval, python)
+        nonce = secrets.token_hex(16)
+        channel.write(agent_launch.payload(nonce, interval, together=together))
+        await _hello(channel, nonce, python)
         picture = Picture(base)
         bad = noise = 0
         answered = 0.0
@@ -109,9 +115,7 @@ async def _open(link: Link, argv: list[str]) -> Channel:
         raise NoSourceError(error.message) from error
 
 
-async def _hello(channel: Channel, interval: float, python: str) -> None:
-    nonce = secrets.token_hex(16)
-    channel.write(agent_launch.payload(nonce, interval))
+async def _hello(channel: Channel, nonce: str, python: str) -> None:
     try:
         await within(HELLO_TIMEOUT_S, _read_hello(channel, nonce.encode(), python))
     except asyncio.TimeoutError:
