@@ -4,8 +4,9 @@
 
 Each public member of `Session`, but for those of `NOT_CALLED`, becomes one of `BlockingSession`
 with the same call and words: a coroutine is awaited on the session's loop, an asynchronous iterator
-becomes an iterator; the session's images likewise. The parts of `gpuconsole/api/blocking.py`
-between two markers are written; `--check` exits 1 where they are not as they would be written.
+becomes an iterator; the session's images likewise. Of docstrings the first paragraph is written:
+`gpuconsole/api/blocking.py` takes the rest from the session when it is imported. Its parts between
+two markers are written; `--check` exits 1 where they are not as they would be written.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _attribute(node: ast.AnnAssign, below: ast.Expr) -> str:
 def _member(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return the source of a method or property that forwards to the session's own."""
     names = [one.id for one in node.decorator_list if isinstance(one, ast.Name)]
-    said = ast.get_docstring(node, clean=False)
+    said = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", f"\n{' ' * 4}")
     assert node.returns is not None
     returns = ast.unparse(node.returns)
     call = f"self._lab.{node.name}"

@@ -29,7 +29,7 @@ from gpuconsole.api.session import open_session
 from gpuconsole.errors import UnreachableError, UsageError
 from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.factory import DemoOptions
-from gpuconsole.session.images.service import silent
+from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.queue.service import NO_VALUES
 from gpuconsole.session.session import Session
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison
     from gpuconsole.session.images.copy import Copied
-    from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging, PullProgress
+    from gpuconsole.session.images.service import FetchedImage, HostImages, PullProgress
     from gpuconsole.session.logs.updates import Update
     from gpuconsole.session.ports.forwards import ForwardInfo
     from gpuconsole.session.queue.planner import Why
@@ -120,11 +120,7 @@ class BlockingImages:
 
     def pin(self, image: str, host: str = "") -> Pin:
         """Find the one image that a name means and remember it: tasks that are submitted from now
-        on with that name run that image.
-
-        By the digest that hosts know it by, else its registry, else its id. RefusedError if hosts
-        hold different images under the name and `host` is not given.
-        """
+        on with that name run that image."""
         return self._call(self._lab.pin(image, host))
 
     def resolve(self, image: str, host: str = "") -> Pin:
@@ -138,11 +134,7 @@ class BlockingImages:
     def check(
         self, image: str, host: str, progress: Progress = silent, *, device: bool = True
     ) -> tuple[ImageCheck, list[str]]:
-        """Run Paddle in an image on a host; returns what it said and what speaks against it.
-
-        With `device` on an idle device of the host, where there is one. What was found is
-        remembered, and placement holds it against every host's driver.
-        """
+        """Run Paddle in an image on a host; returns what it said and what speaks against it."""
         return self._call(self._lab.check(image, host, progress, device=device))
 
     def copy(
@@ -268,10 +260,7 @@ class BlockingSession:
         return self._call(self._lab.undrain(host))
 
     def signal_process(self, host: str, pid: int, signal: str = "TERM") -> None:
-        """Send TERM, INT or KILL to a process that holds memory on a device of a host.
-
-        RefusedError when it is not there any more, or may not be signalled.
-        """
+        """Send TERM, INT or KILL to a process that holds memory on a device of a host."""
         return self._call(self._lab.signal_process(host, pid, signal))
 
     def stop_container(self, host: str, container: str) -> Job | None:
@@ -282,10 +271,7 @@ class BlockingSession:
     def list_containers(
         self, hosts: Sequence[str] = (), *, stopped: bool = False
     ) -> tuple[HostContainers, ...]:
-        """List the containers of some hosts, or of all: of all users, jobs or not.
-
-        Of a host that cannot be asked `error` says why. Without `stopped` those that run.
-        """
+        """List the containers of some hosts, or of all: of all users, jobs or not."""
         return self._call(self._lab.list_containers(hosts, stopped=stopped))
 
     def container_log(
@@ -296,19 +282,13 @@ class BlockingSession:
         return self._each(self._lab.container_log(container, follow=follow, tail=tail))
 
     def run_in_container(self, container: str, words: Sequence[str], *, user: str = "") -> Ran:
-        """Run a command in a running container, `HOST:CONTAINER`, and return what it wrote.
-
-        It is recorded in the audit first. Its words go to no shell; `user` is as whom it runs.
-        """
+        """Run a command in a running container, `HOST:CONTAINER`, and return what it wrote."""
         return self._call(self._lab.run_in_container(container, words, user=user))
 
     def preflight(
         self, what: Runnable, *, tier: str = "", **options: Unpack[TaskOptions]
     ) -> Report:
-        """Predict a script's memory and hold it against every device; runs nothing.
-
-        `tier` is `static`, `formula`, or a measured one that is known; else the best there is.
-        """
+        """Predict a script's memory and hold it against every device; runs nothing."""
         return self._call(self._lab.preflight(what, tier=tier, **options))
 
     def measure(
@@ -321,11 +301,7 @@ class BlockingSession:
         progress: Callable[[float, str], None] = silent,
         **options: Unpack[TaskOptions],
     ) -> Report:
-        """Run a script for a few steps with real Paddle in a sandbox, and predict by that.
-
-        On `host`, on any that can, or with `local` on this machine. `progress` hears the share
-        that is done, 0-1, and its name. RefusedError when the script cannot be measured.
-        """
+        """Run a script for a few steps with real Paddle in a sandbox, and predict by that."""
         return self._call(
             self._lab.measure(what, tier, host=host, local=local, progress=progress, **options)
         )
@@ -338,10 +314,7 @@ class BlockingSession:
         hold: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Job:
-        """Pack a script's project and queue it; with `hold` it does not start until released.
-
-        RefusedError when it will fit nowhere or will fail, unless `force` is set.
-        """
+        """Pack a script's project and queue it; with `hold` it does not start until released."""
         return self._call(self._lab.submit(what, force=force, hold=hold, **options))
 
     def sweep(
@@ -353,10 +326,7 @@ class BlockingSession:
         hold: bool = False,
         **options: Unpack[TaskOptions],
     ) -> tuple[Job, ...]:
-        """Queue a script once for each combination of values, all or none.
-
-        `axes` are such as `lr=1e-3,1e-4` or `seed=0..3`; several are crossed. Errors: see `submit`.
-        """
+        """Queue a script once for each combination of values, all or none."""
         return self._call(self._lab.sweep(what, axes, force=force, hold=hold, **options))
 
     @property
@@ -386,10 +356,7 @@ class BlockingSession:
         return self._call(self._lab.placements(task, report))
 
     def what_if(self, change: str) -> Comparison:
-        """Say when waiting jobs would start after a change, and change nothing.
-
-        `change` is `drain HOST`, `add COUNT MODEL` or `priority JOB NUMBER`.
-        """
+        """Say when waiting jobs would start after a change, and change nothing."""
         return self._call(self._lab.what_if(change))
 
     def why(self, reference: str) -> Why:
@@ -415,24 +382,14 @@ class BlockingSession:
         return self._ask(lambda: self._lab.log_path(reference, attempt, rank))
 
     def logs(self, reference: str, *, follow: bool = False, rank: int = 0) -> Iterator[str]:
-        """Give the log lines of a job's latest attempt; with `follow`, until the job ends.
-
-        `rank` chooses the host of a gang. Lines are cleaned of control characters. A line of the
-        console's own among them warns of a time limit.
-        """
+        """Give the log lines of a job's latest attempt; with `follow`, until the job ends."""
         return self._each(self._lab.logs(reference, follow=follow, rank=rank))
 
     def curves(
         self, reference: str, attempt: int | None = None, rank: int = 0, *, ask: bool = False
     ) -> Curves:
         """Return what a job tells of its training: loss, accuracy, step time and others over its
-        steps, as far as its log is copied; of the latest attempt where none is named.
-
-        To what the log says come the scalars that the script left in its results with VisualDL's
-        LogWriter, where its host can be asked; `ask` waits until that has come into sight. Of a job
-        over several hosts `rank` is that of a host. UsageError when the log cannot be read, or
-        where there is no such rank.
-        """
+        steps, as far as its log is copied; of the latest attempt where none is named."""
         return self._call(self._lab.curves(reference, attempt, rank, ask=ask))
 
     def compare(self, references: Sequence[str]) -> tuple[Compared, ...]:
@@ -440,18 +397,11 @@ class BlockingSession:
         return self._call(self._lab.compare(references))
 
     def follow(self, reference: str) -> Iterator[Update]:
-        """Give what is new of a job, state and log lines, until it has ended.
-
-        Leaving the loop leaves the job alone. RefusedError once the job is held.
-        """
+        """Give what is new of a job, state and log lines, until it has ended."""
         return self._each(self._lab.follow(reference))
 
     def wait(self, reference: str, *, timeout_s: float | None = None) -> Job:
-        """Return a job once it has ended, however it did; `job.state` and `job.cause` tell.
-
-        Takes part in dispatching meanwhile if no other process does. TimeoutError when it has not
-        ended by then; RefusedError when it is held: nothing would come until it is released.
-        """
+        """Return a job once it has ended, however it did; `job.state` and `job.cause` tell."""
         return self._call(self._lab.wait(reference, timeout_s=timeout_s))
 
     def cancel(self, reference: str) -> Job:
@@ -471,45 +421,25 @@ class BlockingSession:
         return self._call(self._lab.set_priority(reference, priority))
 
     def retry(self, reference: str, *, secrets: Mapping[str, str] = NO_VALUES) -> Job:
-        """Queue a job that has ended again, as a new attempt.
-
-        `secrets` are the values of its secret variables, which are not kept after its end.
-        """
+        """Queue a job that has ended again, as a new attempt."""
         return self._call(self._lab.retry(reference, secrets=secrets))
 
     def retry_smaller(self, reference: str) -> Job:
-        """Queue a job that ran out of memory again, with the largest batch that fits.
-
-        RefusedError says why there is none, or why it cannot be set from here.
-        """
+        """Queue a job that ran out of memory again, with the largest batch that fits."""
         return self._call(self._lab.retry_smaller(reference))
 
     def preempt(self, reference: str) -> Job:
-        """Stop a running job and queue it again; it goes on from its checkpoint.
-
-        RefusedError when it does not run, or keeps no checkpoints.
-        """
+        """Stop a running job and queue it again; it goes on from its checkpoint."""
         return self._call(self._lab.preempt(reference))
 
     def scale(self, service: str, replicas: int) -> tuple[Job, ...]:
-        """Have a service run so many replicas, 1 to 64; return those that it has now.
-
-        UsageError where the name is not that of a service, RefusedError where it has ended.
-        """
+        """Have a service run so many replicas, 1 to 64; return those that it has now."""
         return self._call(self._lab.scale(service, replicas))
 
     def forward(
         self, reference: str, port: int = 0, *, local_port: int = 0, rank: int = 0
     ) -> ForwardInfo:
-        """Lead a port of this machine (127.0.0.1) to a port of a running job's container.
-
-        Of a service, by its name, connections are spread over its healthy replicas; `port` 0 means
-        the one that its task names, and takes part in dispatching if no other process does.
-
-        `local_port` 0 takes the same number, or a free one. It ends with the session, with the job,
-        or by `close_forward`. UsageError where the port is taken, RefusedError where the job does
-        not run.
-        """
+        """Lead a port of this machine (127.0.0.1) to a port of a running job's container."""
         return self._call(self._lab.forward(reference, port, local_port=local_port, rank=rank))
 
     def shell(
@@ -521,13 +451,7 @@ class BlockingSession:
         workspace: str = "",
         **options: Unpack[TaskOptions],
     ) -> Job:
-        """Queue a session: a shell on leased devices, which outlives its viewers.
-
-        It takes `memory_mib` of each device, or all of it where None. `project` is a folder that is
-        copied there, `workspace` the name of one that is kept on its host. It ends with its shell,
-        at `until` (s since the epoch), or once for `idle_stop_s` nothing was typed and no device
-        used; `attach` uses it. UsageError for what cannot be.
-        """
+        """Queue a session: a shell on leased devices, which outlives its viewers."""
         return self._call(
             self._lab.shell(
                 memory_mib=memory_mib,
@@ -560,11 +484,7 @@ class BlockingSession:
 
     def jupyter_address(self, reference: str, *, local_port: int = 0) -> str:
         """Forward a port of this machine to a session's JupyterLab, once that answers; return its
-        address, with its token where the session was opened from here.
-
-        Takes part in dispatching meanwhile if no other process does. RefusedError where the job is
-        none, or does not run; UsageError where the port is taken.
-        """
+        address, with its token where the session was opened from here."""
         return self._call(self._lab.jupyter_address(reference, local_port=local_port))
 
     def close_forward(self, local_port: int) -> ForwardInfo:
@@ -630,11 +550,7 @@ class BlockingSession:
         return self._call(self._lab.reopen(incident))
 
     def audit(self, limit: int = 100) -> tuple[Act, ...]:
-        """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
-
-        Of a queue of one's own there are the commands that were run in containers, and what
-        programs did through `gpuconsole mcp`.
-        """
+        """Return the latest acts on the lab's queue, latest first; operators see everybody's."""
         return self._call(self._lab.audit(limit))
 
     def report(
@@ -644,12 +560,7 @@ class BlockingSession:
         since: float | None = None,
         until: float | None = None,
     ) -> UsageReport:
-        """Return device-hours, use, energy and cost of jobs, and who holds devices idly.
-
-        `by` are one or several of user, account, project, host, model and month; `since` and
-        `until` seconds since the epoch, else the last 30 days. In a lab's queue operators see the
-        hours of all users, others their own; idle leases are those of all users.
-        """
+        """Return device-hours, use, energy and cost of jobs, and who holds devices idly."""
         return self._call(self._lab.report(by, since=since, until=until))
 
     def calibrate(
@@ -659,25 +570,16 @@ class BlockingSession:
         image: str = "",
         progress: Callable[[str], None] = silent,
     ) -> HostCalibration:
-        """Measure what a process costs on a host's device, and keep it where that worked.
-
-        On an idle device where none is named, in the host's default image where `image` is "".
-        """
+        """Measure what a process costs on a host's device, and keep it where that worked."""
         return self._call(self._lab.calibrate(host, device, image, progress))
 
     def record(self, path: str | os.PathLike[str], seconds: float | None = None) -> Recorded:
-        """Record the session into a new file for so many seconds, or until it is cancelled.
-
-        UsageError when the file cannot be made, or nothing could be written.
-        """
+        """Record the session into a new file for so many seconds, or until it is cancelled."""
         return self._call(self._lab.record(path, seconds))
 
     def adopt(self, without: Collection[str] = (), wait_s: float = 60.0) -> Settled:
         """Take into a restored journal what hosts know, dispatching meanwhile if no other process
-        does.
-
-        Hosts named in `without` are taken as asked: nothing of this queue ran there.
-        """
+        does."""
         return self._call(self._lab.adopt(without, wait_s))
 
     def prune(self) -> dict[str, PruneResult]:
@@ -744,6 +646,14 @@ class BlockingSession:
                 self._call(steps.close())
 
 
+def _document(face: type, whole: type) -> None:
+    """Give the methods of a face the whole docstrings of what they call."""
+    for name, member in vars(face).items():
+        its = getattr(whole, name, None)
+        if name[0] != "_" and member.__doc__ and its is not None and its.__doc__:
+            member.__doc__ = its.__doc__
+
+
 _OPEN: set[BlockingSession] = set()
 
 
@@ -753,6 +663,8 @@ def _close_all() -> None:
         session.close()
 
 
+_document(BlockingSession, Session)
+_document(BlockingImages, Imaging)
 # `atexit` is too late: closing needs threads, and executors take no more work by then. What is
 # registered after their own end runs before it. Python has no public word for that.
 getattr(threading, "_register_atexit", atexit.register)(_close_all)

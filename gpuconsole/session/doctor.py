@@ -162,7 +162,7 @@ def _ssh() -> Iterator[Finding]:
 async def _keys(environ: Mapping[str, str]) -> Finding:
     """Test whether there is a key that opens hosts without a passphrase being asked for."""
     # SSH's library is imported only once it is needed.
-    from gpuconsole.remote.links.ssh_keys import agent_keys, key_files
+    from gpuconsole.remote.links.host_keys import agent_keys, key_files
 
     held = await agent_keys(environ.get("SSH_AUTH_SOCK", ""))
     files, locked = key_files()

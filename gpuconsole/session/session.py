@@ -67,7 +67,7 @@ from gpuconsole.session.queue.forecast import parse_change
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
 from gpuconsole.session.queue.waits import until_ended
-from gpuconsole.session.recording.recent_samples import LiveSamples, Samples
+from gpuconsole.session.recording.backfill import LiveSamples, Samples
 from gpuconsole.session.recording.recorder import FOLDER, Recorded, record_into, ring
 from gpuconsole.session.report.model import Key, Query, UsageReport
 from gpuconsole.session.report.service import report as make_report
@@ -704,7 +704,7 @@ class Session:
         self._journal.record(act.cleaned())
 
     async def audit(self, limit: int = 100) -> tuple[Act, ...]:
-        """Return the latest acts on the lab's queue, the latest first; operators see everybody's.
+        """Return the latest acts on the lab's queue, latest first; operators see everybody's.
 
         Of a queue of one's own there are the commands that were run in containers, and what
         programs did through `gpuconsole mcp`.

@@ -5,8 +5,9 @@ Device-hours are those of whole devices: of a device that two jobs hold each has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 from gpuconsole.core.text import clean
@@ -14,6 +15,37 @@ from gpuconsole.core.units import iso_utc
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
+
+
+def _last(days: int) -> Callable[[float], tuple[float, float]]:
+    return lambda now: (now - days * DAY_S, now)
+
+
+def _this_month(now: float) -> tuple[float, float]:
+    # Just after a month began it has a second all the same.
+    return min(_month_start(now), now - 1.0), now
+
+
+def _last_month(now: float) -> tuple[float, float]:
+    end = _month_start(now)
+    return _month_start(end - 1.0), end
+
+
+def _month_start(at: float) -> float:
+    """Return when the month of a time began on this machine's clock."""
+    moment = datetime.fromtimestamp(at)
+    return datetime(moment.year, moment.month, 1).timestamp()
+
+
+SPANS: Mapping[str, Callable[[float], tuple[float, float]]] = {
+    "30 days": _last(30),
+    "this month": _this_month,
+    "last month": _last_month,
+    "a year": _last(365),
+    "7 days": _last(7),
+}
+"""From when until when, by name, for a time that is now."""
+
 
 Key = Literal["user", "account", "project", "host", "model", "month"]
 KEYS: tuple[Key, ...] = get_args(Key)

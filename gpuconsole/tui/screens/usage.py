@@ -8,8 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from gpuconsole.session.report.csv_sheet import csv_text
-from gpuconsole.session.report.model import Key, Query, Row, UsageReport
-from gpuconsole.session.report.periods import SPANS
+from gpuconsole.session.report.model import SPANS, Key, Query, Row, UsageReport
 from gpuconsole.session.report.words import idle_sentence
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.render.usage import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuconsole.remote.links.shell import NOISE_LIMIT, REMOTE_COMMAND, Cleared, script
+from gpuconsole.remote.links.ssh_process import NOISE_LIMIT, REMOTE_COMMAND, Cleared, script
 
 ARGUMENTS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 

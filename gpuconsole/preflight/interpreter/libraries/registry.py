@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
     Namespace,
@@ -11,35 +12,68 @@ from gpuconsole.preflight.interpreter.domain.values import (
     UserModule,
     Value,
 )
-from gpuconsole.preflight.interpreter.libraries import (
-    argparse,
-    config_dicts,
-    cv2,
-    network_changes,
-    paddlenlp,
-)
+from gpuconsole.preflight.interpreter.libraries import argparse, config_dicts, cv2, paddlenlp
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import functions as numpy_functions
 from gpuconsole.preflight.interpreter.paddle import namespace as paddle_namespace
+from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.vision import transforms
 from gpuconsole.preflight.interpreter.stdlib import no_effect
 from gpuconsole.preflight.interpreter.stdlib import registry as stdlib_registry
+from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+
+
+CHANGING = frozenset(["paddleslim"])
+"""Roots of modules that change the networks they are given."""
+
+
+class Changer(Silent):
+    """Anything of such a module: without effect until it is given a network."""
+
+    label = "what changes networks"
+
+    def anything(self, run: Run, name: str) -> Value:
+        """Give whatever is asked for."""
+        return Changer()
+
+    def call(self, interp: Interpreter, *args: Value, **kwargs: Value) -> Value:
+        """Return another; the memory of a network among its arguments is unknown."""
+        if not _networks((*args, *kwargs.values())):
+            return Changer()
+        why = interp.run.gap("a network is pruned or quantized, which the analysis does not follow")
+        interp.run.block(why)
+        return why
+
+
+class Module(Namespace):
+    """The module itself."""
+
+    def find(self, name: str) -> Value:
+        """Return whatever is asked for."""
+        return Changer()
+
+
+def _networks(values: Iterable[Value]) -> bool:
+    return any(isinstance(value, Layer) for value in values)
 
 
 def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
     return {
         **stdlib_registry.modules(run), "argparse": argparse.namespace,
-        "click": lambda: _command_lines().click(run), "typer": lambda: _command_lines().typer(),
-        "fire": lambda: _command_lines().fire(),
+        "click": lambda: _click().click(run),
         "pydantic": _pydantic, "scipy": _scipy,
     }  # fmt: skip
 
 
-def _command_lines() -> ModuleType:
+def _click() -> ModuleType:
     # Few scripts need it, and every estimate would pay for loading it.
-    from gpuconsole.preflight.interpreter.libraries import click_typer_fire
+    from gpuconsole.preflight.interpreter.libraries import click
 
-    return click_typer_fire
+    return click
 
 
 def _scipy() -> Namespace:
@@ -66,8 +100,8 @@ def _pydantic() -> Namespace:
 def _set_up_with(name: str, run: Run) -> Namespace | None:
     """Return a module that scripts set themselves up with; None when it is not modelled."""
     root, *path = name.split(".")
-    if root in network_changes.CHANGING:
-        return network_changes.Module(name)
+    if root in CHANGING:
+        return Module(name)
     maker = _modules(run).get(root)
     namespace: Value = config_dicts.namespace_for(root) if maker is None else maker()
     if namespace is None and (root in no_effect.SILENT or root in no_effect.OPAQUE):

@@ -366,8 +366,7 @@ def _tables() -> dict[str, Call]:
     table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))
     for name in ("real", "imag"):
         table[name] = _method(lambda run, x, give=methods.PROPERTIES[name]: give(x))
-    table = {**table, **joining.FUNCTIONS, **linalg_fft.FUNCTIONS, **indexing_sorting.FUNCTIONS,
-             **ufuncs_grids.FUNCTIONS}  # fmt: skip
+    table = {**table, **joining.FUNCTIONS, **linalg_fft.FUNCTIONS, **indexing_sorting.FUNCTIONS}
     for name in _KEEPING:
         table[name] = int_bounds.keeping(table[name])
     return table
@@ -403,12 +402,13 @@ def namespace() -> Namespace:
     names.update({name: NativeFunction(call, f"np.{name}") for name, call in _tables().items()})
     names.update(linalg=linalg_fft.linalg(), fft=linalg_fft.fft(), r_=indexing_sorting.Joined(),
                  c_=indexing_sorting.Joined(columns=True))  # fmt: skip
-    for name, kind in (("iinfo", indexing_sorting.Limits), ("finfo", indexing_sorting.Limits),
-                       ("vectorize", indexing_sorting.Vectorized)):  # fmt: skip
-        names[name] = NativeClass(kind, f"np.{name}")
-    strides = {name: NativeFunction(call, f"np.lib.stride_tricks.{name}")
-               for name, call in joining.STRIDES.items()}  # fmt: skip
-    tricks = Namespace("numpy.lib.stride_tricks", dict(strides))
+    for name in ("iinfo", "finfo"):
+        names[name] = NativeClass(indexing_sorting.Limits, f"np.{name}")
+    tricks = Namespace("numpy.lib.stride_tricks", {
+        name: NativeFunction(call, f"np.lib.stride_tricks.{name}")
+        for name, call in (("sliding_window_view", joining.sliding_window_view),
+                           ("broadcast_to", joining.broadcast_to))
+    })  # fmt: skip
     names["lib"] = Namespace("numpy.lib", {"stride_tricks": tricks})
     for name in ("integer", "floating", "number", "generic", "inexact"):
         names[name] = NativeClass(Native, f"np.{name}")

@@ -232,12 +232,6 @@ def meshgrid(run: Run, *parts: Value, indexing: Value = "xy", **_: Value) -> Val
     return [Array(tuple(sizes), dtype) for _, dtype in forms]
 
 
-def indices(run: Run, shape: Value, **_: Value) -> Value:
-    """Give the index of each item along each axis."""
-    sizes = extents(run, shape)
-    return sizes if isinstance(sizes, Unknown) else Array((len(sizes), *sizes), "int64")
-
-
 def sliding_window_view(run: Run, x: Value, window_shape: Value, axis: Value = None, *_: Value,
                         **__: Value) -> Value:  # fmt: skip
     """View all windows over some axes, with their lengths as the last axes."""
@@ -253,23 +247,10 @@ def sliding_window_view(run: Run, x: Value, window_shape: Value, axis: Value = N
     return Array((*shape, *sizes), array.dtype)
 
 
-def as_strided(run: Run, x: Value, shape: Value = None, *_: Value, **__: Value) -> Value:
-    """Look at an array's memory in another shape."""
-    array = make(run, x)
-    if isinstance(array, Unknown) or shape is None:
-        return array
-    sizes = extents(run, shape)
-    return sizes if isinstance(sizes, Unknown) else Array(sizes, array.dtype)
-
-
-STRIDES: dict[str, Callable[..., Value]] = {
-    "sliding_window_view": sliding_window_view, "as_strided": as_strided,
-    "broadcast_to": broadcast_to,
-}  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "concatenate": concatenate, "stack": stack, "vstack": vstack, "row_stack": vstack,
     "hstack": hstack, "dstack": dstack, "column_stack": column_stack, "append": append,
     "split": split, "array_split": array_split, "expand_dims": expand_dims, "tile": tile,
-    "pad": pad, "broadcast_to": broadcast_to, "meshgrid": meshgrid, "indices": indices,
+    "pad": pad, "broadcast_to": broadcast_to, "meshgrid": meshgrid,
     "hsplit": lambda run, x, n: split(run, x, n, 1), "vsplit": split,
 }  # fmt: skip

@@ -82,21 +82,6 @@ class Random(Native):
             size = low.shape
         return drawn(run, size, "float64")
 
-    @exposed.method(
-        "exponential", "chisquare", "rayleigh", "pareto", "weibull", "standard_t",
-        "standard_gamma",
-    )  # fmt: skip
-    def do_exponential(self, run: Run, scale: Value = 1.0, size: Value = None) -> Value:
-        """Draw floats of a distribution with one parameter."""
-        return drawn(run, size, "float64")
-
-    @exposed.method("triangular")
-    def do_triangular(
-        self, run: Run, left: Value, mode: Value, right: Value, size: Value = None
-    ) -> Value:
-        """Draw floats between bounds."""
-        return drawn(run, size, "float64")
-
     @exposed.method("randint", "integers")
     def do_randint(self, run: Run, low: Value, high: Value = None, size: Value = None,
                    dtype: Value = None, endpoint: Value = False, **_: Value) -> Value:  # fmt: skip
@@ -111,15 +96,6 @@ class Random(Native):
         if isinstance(array, Array) and isinstance(last, int):
             array.high = Bound(last if endpoint is True else last - 1)
         return array
-
-    @exposed.method("random_integers")
-    def do_random_integers(
-        self, run: Run, low: Value, high: Value = None, size: Value = None
-    ) -> Value:
-        """Draw whole numbers up to a bound."""
-        if size is None:
-            return whole(run, low if high is None else high)
-        return drawn(run, size, "int64")
 
     @exposed.method("choice")
     def do_choice(self, run: Run, a: Value, size: Value = None, *_: Value, **__: Value) -> Value:
@@ -156,40 +132,6 @@ class Random(Native):
             return result
         array = make(run, n)
         return array if isinstance(array, Unknown) else Array(array.shape, array.dtype)
-
-    @exposed.method("binomial")
-    def do_binomial(self, run: Run, n: Value, p: Value, size: Value = None) -> Value:
-        """Draw counts."""
-        return drawn(run, size, "int64")
-
-    @exposed.method("poisson", "geometric", "zipf")
-    def do_poisson(self, run: Run, lam: Value = 1.0, size: Value = None) -> Value:
-        """Draw counts of a distribution with one parameter."""
-        return drawn(run, size, "int64")
-
-    @exposed.method("multinomial")
-    def do_multinomial(self, run: Run, n: Value, pvals: Value, size: Value = None) -> Value:
-        """Draw counts for each class."""
-        return self._vectors(run, pvals, size, "int64")
-
-    @exposed.method("dirichlet")
-    def do_dirichlet(self, run: Run, alpha: Value, size: Value = None) -> Value:
-        """Draw shares for each class."""
-        return self._vectors(run, alpha, size, "float64")
-
-    @exposed.method("multivariate_normal")
-    def do_multivariate_normal(
-        self, run: Run, mean: Value, cov: Value, size: Value = None, **_: Value
-    ) -> Value:
-        """Draw vectors."""
-        return self._vectors(run, mean, size, "float64")
-
-    def _vectors(self, run: Run, like: Value, size: Value, dtype: str) -> Value:
-        vector = make(run, like)
-        shape = extents(run, () if size is None else size)
-        if isinstance(vector, Unknown) or isinstance(shape, Unknown):
-            return vector if isinstance(vector, Unknown) else shape
-        return Array((*shape, *vector.shape), dtype)
 
     @exposed.method("seed", "set_state", "get_state")
     def do_seed(self, run: Run, *_: Value, **__: Value) -> None:

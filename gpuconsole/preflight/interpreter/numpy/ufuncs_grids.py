@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
-    Bound,
     NativeFunction,
     Unknown,
     Value,
@@ -16,7 +15,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 from gpuconsole.preflight.interpreter.numpy import array_methods as methods
-from gpuconsole.preflight.interpreter.numpy.array import Array, binary, dtype_name, extents, make
+from gpuconsole.preflight.interpreter.numpy.array import Array, binary, make
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -82,69 +81,3 @@ def grid(key: Value, *, is_open: bool) -> Value:
         Array((1,) * at + (size,) + (1,) * (len(sizes) - at - 1), kind)
         for at, size in enumerate(sizes)
     )
-
-
-def _block(run: Run, parts: Value) -> Value:
-    """Join nested lists of arrays: the innermost along the last axis."""
-
-    def depth(value: Value) -> int:
-        return 1 + depth(value[0]) if isinstance(value, list) and value else 0
-
-    def joined(value: Value, axis: int) -> Value:
-        if not isinstance(value, list):
-            return make(run, value)
-        inner = [joined(part, axis + 1) for part in value]
-        join = run.interp.get_attr(run.interp.imports.library("numpy"), "concatenate")
-        return first_unknown(inner) or run.interp.call(join, [inner, axis], {})
-
-    return joined(parts, -depth(parts))
-
-
-def _from_function(run: Run, function: Value, shape: Value, dtype: Value = None,
-                   **_: Value) -> Value:  # fmt: skip
-    sizes = extents(run, shape)
-    if isinstance(sizes, Unknown):
-        return sizes
-    kind = dtype_name(dtype, "float64")
-    return run.interp.call(function, [Array(sizes, kind) for _ in sizes], {})
-
-
-def _resized(run: Run, value: Value, shape: Value) -> Value:
-    array, sizes = make(run, value), extents(run, shape)
-    if isinstance(sizes, Unknown) or isinstance(array, Unknown):
-        return first_unknown(array, sizes)
-    return Array(sizes, array.dtype)
-
-
-def _vander(run: Run, value: Value, n: Value = None, **_: Value) -> Value:
-    array = make(run, value)
-    if isinstance(array, Unknown):
-        return array
-    return Array((array.size, array.size if n is None else n), array.dtype)
-
-
-def _trimmed(run: Run, value: Value, *_: Value) -> Value:
-    array = make(run, value)
-    return array if isinstance(array, Unknown) else Array((Bound(array.size),), array.dtype)
-
-
-def _packed(run: Run, value: Value, axis: Value = None, **_: Value) -> Value:
-    array = make(run, value)
-    if isinstance(array, Unknown):
-        return array
-    if axis is None:
-        return Array((-(-array.size // 8),), "uint8")
-    shape = list(array.shape)
-    shape[axis] = -(-shape[axis] // 8)
-    return Array(tuple(shape), "uint8")
-
-
-def _between(run: Run, value: Value, *_: Value, **__: Value) -> Value:
-    array = make(run, value)
-    return array if isinstance(array, Unknown) else Array((max(0, array.size - 1),), array.dtype)
-
-
-FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "block": _block, "fromfunction": _from_function, "resize": _resized, "vander": _vander,
-    "trim_zeros": _trimmed, "packbits": _packed, "ediff1d": _between,
-}  # fmt: skip

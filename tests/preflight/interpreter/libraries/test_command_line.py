@@ -214,37 +214,6 @@ cli()
     same(text, 40, 24, "--debug", "train", "40", "--batch", "24")
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        ("import typer\ntyper.run(main)", "40 --batch-size 24 --amp"),
-        ("import typer\napp = typer.Typer()\napp.command()(main)\napp()", "40 --amp"),
-        ("from fire import Fire\nFire(main)", "40 --batch_size=24 --amp"),
-    ],
-)
-def test_options_out_of_a_signature(same: Same, call: str, words: str) -> None:
-    text = f"""
-def main(width: int, batch_size: int = 24, amp: bool = False, *, name: str = 'x'):
-    assert amp and name == 'x'
-    fit(Net(width), batch_size)
-{call}
-"""
-    same(text, 40, 24, *words.split())
-
-
-def test_typer_declarations(same: Same) -> None:
-    text = """
-import typer
-app = typer.Typer()
-@app.command()
-def main(width: int = typer.Argument(40), batch: int = typer.Option(24, '--batch', '-b')):
-    fit(Net(width), batch)
-if __name__ == '__main__':
-    app()
-"""
-    same(text, 40, 24)
-
-
 FIELDS = """
 from dataclasses import dataclass, field, replace, asdict, fields, is_dataclass
 from typing import List, Optional

@@ -131,32 +131,32 @@ def test_a_submodule_does_not_rebind_a_function_of_its_name(project: Callable[..
 
 
 CODE = {
-    "literal": "import ast\nfit(Net(ast.literal_eval(\"{'a': [3, 9]}\")['a'][1]), 32)\n",
-    "signature": "import inspect\n"
-    "given = {'width': 9, 'depth': 3}\n"
-    "taken = inspect.signature(Net).parameters\n"
-    "fit(Net(**{name: given[name] for name in given if name in taken}), 32)\n",
-    "full": "import inspect\n"
-    "taken = inspect.getfullargspec(Net.__init__).args\n"
-    "fit(Net(9) if taken == ['self', 'width', 'classes'] else Net(1), 32)\n",
-    "isclass": "import inspect\n"
-    "def f():\n    pass\n"
-    "if not inspect.isclass(Net) or not inspect.isfunction(f) or inspect.isclass(f):\n"
-    "    raise TypeError\nfit(Net(9), 32)\n",
-    "members": "import inspect, sys\n"
-    "nets = inspect.getmembers(sys.modules['__main__'], inspect.isclass)\n"
-    "fit(dict(nets)['Net'](9), 32)\n",
-    "six": "import six\nsizes = {'a': 9}\n"
-    "for name, size in six.iteritems(sizes):\n"
-    "    if isinstance(name, six.string_types):\n        fit(Net(size), 32)\n",
-    "version": "import yaml\nif yaml.__version__ >= '5.1':\n    fit(Net(9), 32)\n",
-    "copyreg": "import copyreg\ncopyreg.pickle(Net, None)\nfit(Net(9), 32)\n",
-    "bytes": "fit(Net(len(bytes('123456789', 'utf-8'))), 32)\n",
-    "bytearray": "fit(Net(len(bytearray(b'123456789'))), 32)\n",
     "six classes": "import abc\nimport six\n"
     "@six.add_metaclass(abc.ABCMeta)\nclass Config:\n    width = 4\n"
     "class Wide(six.with_metaclass(abc.ABCMeta, Config)):\n    more = 5\n"
     "fit(Net(Wide().width + Wide.more), 32)\n",
+    "six": "import six\nsizes = {'a': 9}\n"
+    "for name, size in six.iteritems(sizes):\n"
+    "    if isinstance(name, six.string_types):\n        fit(Net(size), 32)\n",
+    "members": "import inspect, sys\n"
+    "nets = inspect.getmembers(sys.modules['__main__'], inspect.isclass)\n"
+    "fit(dict(nets)['Net'](9), 32)\n",
+    "signature": "import inspect\n"
+    "given = {'width': 9, 'depth': 3}\n"
+    "taken = inspect.signature(Net).parameters\n"
+    "fit(Net(**{name: given[name] for name in given if name in taken}), 32)\n",
+    "isclass": "import inspect\n"
+    "def f():\n    pass\n"
+    "if not inspect.isclass(Net) or not inspect.isfunction(f) or inspect.isclass(f):\n"
+    "    raise TypeError\nfit(Net(9), 32)\n",
+    "full": "import inspect\n"
+    "taken = inspect.getfullargspec(Net.__init__).args\n"
+    "fit(Net(9) if taken == ['self', 'width', 'classes'] else Net(1), 32)\n",
+    "literal": "import ast\nfit(Net(ast.literal_eval(\"{'a': [3, 9]}\")['a'][1]), 32)\n",
+    "version": "import yaml\nif yaml.__version__ >= '5.1':\n    fit(Net(9), 32)\n",
+    "copyreg": "import copyreg\ncopyreg.pickle(Net, None)\nfit(Net(9), 32)\n",
+    "bytes": "fit(Net(len(bytes('123456789', 'utf-8'))), 32)\n",
+    "bytearray": "fit(Net(len(bytearray(b'123456789'))), 32)\n",
     "descriptor": "class Lazy:\n"
     "    def __init__(self, make):\n        self.make = make\n"
     "    def __get__(self, owner, kind):\n        return self.make(owner)\n"
@@ -169,6 +169,23 @@ CODE = {
 def test_code_that_looks_at_code(scan: Scan, code: str) -> None:
     found = scan(WHOLE + CODE[code]).estimate()
     assert key(found) == key(scan(WHOLE + "fit(Net(9), 32)\n").estimate())
+
+
+UNREAD = {
+    "operator": "import operator\nfit(Net(operator.add(4, 5)), 32)\n",
+    "typer": "import typer\ndef main(width: int = 9):\n    fit(Net(width), 32)\ntyper.run(main)\n",
+    "fire": "import fire\ndef main(width=9):\n    fit(Net(width), 32)\nfire.Fire(main)\n",
+}
+
+
+@pytest.mark.parametrize("code", UNREAD)
+def test_what_a_library_without_a_model_decides_is_unknown_and_no_fault(
+    scan: Scan, code: str
+) -> None:
+    found = scan(WHOLE + UNREAD[code]).estimate()
+    assert found.memory is None
+    assert not found.errors
+    assert found.unknowns
 
 
 def test_a_recursion_ends_where_an_unknown_condition_decides_on_it(scan: Scan) -> None:

@@ -1,15 +1,13 @@
-"""click, typer and fire: options declared around a function, or by its parameters."""
+"""click: options declared around a function."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
-    MISSING,
     Function,
     Namespace,
     Native,
@@ -19,7 +17,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
 )
 from gpuconsole.preflight.interpreter.libraries.argparse import Parser
-from gpuconsole.preflight.interpreter.libraries.command_line import BY_NAME, Option
+from gpuconsole.preflight.interpreter.libraries.command_line import Option
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
 
@@ -228,117 +226,3 @@ def click(run: Run) -> Namespace:
     silent = NativeClass(Silent, "Path")
     return Namespace("click", {**names, "Choice": NativeClass(Choice, "Choice"), "Path": silent,
                                "File": silent, "IntRange": number, "FloatRange": real})  # fmt: skip
-
-
-# -- options out of a signature: typer and fire
-
-
-class Default(Native):
-    """`typer.Option(32, "--batch-size")` and `typer.Argument(...)`."""
-
-    label = "Option"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.default: Value = MISSING
-        self.flags: list[str] = []
-
-    def init(self, run: Run, default: Value = MISSING, *flags: Value, **_: Value) -> None:
-        """Keep default and flags."""
-        words = [
-            word for word in (default, *flags) if isinstance(word, str) and word.startswith("-")
-        ]
-        self.default = MISSING if default in words or default is Ellipsis else default
-        self.flags = words
-
-
-class Place(Default):
-    """`typer.Argument(...)`."""
-
-
-def from_signature(run: Run, function: Value) -> Value:
-    """Return a function as a command with its parameters as options."""
-    if not isinstance(function, Function):
-        return function
-    command = finished(Command())
-    command.function = function
-    spec = function.args
-    names = [*spec.posonlyargs, *spec.args]
-    defaults = [MISSING] * (len(names) - len(function.defaults)) + function.defaults
-    for parameter, default in (*zip(names, defaults, strict=True),
-                         *zip(spec.kwonlyargs, function.kw_defaults, strict=True)):  # fmt: skip
-        command.options.append(_parameter(run, parameter, default))
-    return command
-
-
-def _parameter(run: Run, node: ast.arg, default: Value) -> Option:
-    place = default is MISSING or isinstance(default, Place)
-    flags = [f"--{node.arg.replace('_', '-')}", f"--{node.arg}"]
-    if isinstance(default, Default):
-        flags = default.flags or flags
-        default = default.default
-    hint = ast.unparse(node.annotation) if node.annotation is not None else ""
-    kind = next((name_ for name_ in BY_NAME if hint == name_ or hint.startswith(f"Optional[{name_}")
-                 or hint.startswith(f"Annotated[{name_}")), "")  # fmt: skip
-    kind = kind or (type(default).__name__ if isinstance(default, (bool, float, str)) else
-                    "int" if isinstance(default, int) else "")  # fmt: skip
-    switch = kind == "bool" and not place
-    return Option(
-        (node.arg,) if place else tuple(flags), node.arg, run.file, node.lineno or run.line,
-        default=None if default is MISSING else default,
-        type=None if switch or not kind else run.interp.builtins[kind],
-        action="boolean" if switch else "store", required=default is MISSING,
-        off_flags=(f"--no-{node.arg.replace('_', '-')}",) if switch else (),
-    )  # fmt: skip
-
-
-def _run_function(run: Run, function: Value = None, *_: Value, **__: Value) -> Value:
-    command = from_signature(run, function)
-    if isinstance(command, Command):
-        command.run_with(run.interp, list(run.args))
-        return None
-    return run.unknown("a command line made from something else than a function")
-
-
-class App(Command):
-    """`typer.Typer()`."""
-
-    label = "Typer"
-
-    def init(self, run: Run, *_: Value, **__: Value) -> None:
-        """Start without commands."""
-
-    @exposed.method("command")
-    def do_command(self, run: Run, *args: Value, **_: Value) -> Value:
-        """Make a command out of a function's signature."""
-        return NativeFunction(
-            lambda run, function: self._kept(run, function, args), "command"
-        )  # fmt: skip
-
-    def _kept(self, run: Run, function: Value, args: tuple[Value, ...]) -> Value:
-        self._added(from_signature(run, function), args)
-        return function
-
-    def call(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
-        """Run the only command, or the one that the job names."""
-        only = next(iter(self.commands.values()), None)
-        if len(self.commands) == 1 and isinstance(only, Command):
-            only.run_with(interp, list(interp.run.args))
-        else:
-            self.function = NativeFunction(lambda run: None, "app")
-            self.run_with(interp, list(interp.run.args))
-        raise Stop
-
-
-def typer() -> Namespace:
-    """Return `typer`."""
-    return Namespace("typer", {
-        "run": NativeFunction(_run_function, "typer.run"), "Typer": NativeClass(App, "Typer"),
-        "Option": NativeClass(Default, "Option"), "Argument": NativeClass(Place, "Argument"),
-        "echo": NativeFunction(lambda run, *_, **__: None, "echo"),
-    })  # fmt: skip
-
-
-def fire() -> Namespace:
-    """Return `fire`."""
-    return Namespace("fire", {"Fire": NativeFunction(_run_function, "fire.Fire")})
