@@ -137,6 +137,45 @@ def test_numbers_of_a_sample_are_work_too(part: Any) -> None:
     assert 50 <= work < 60
 
 
+class Pictures(Counted):
+    """Samples of nothing but large arrays and their names, with a number where it is asked for."""
+
+    def __init__(self, count: int, numbered: bool = False) -> None:
+        super().__init__([0] * count)
+        self.numbered = numbered
+
+    def __getitem__(self, index: int) -> Any:
+        self.fetched += 1
+        row = {"picture": np.zeros((3, 100, 100)), "mask": np.zeros((100, 100)), "name": "a"}
+        return {**row, "number": index} if self.numbered else row
+
+
+def test_of_small_batches_without_values_the_first_samples_are_enough(part: Any) -> None:
+    """Nothing tells one picture from another where no tensor carries its data."""
+    loader = part("training.loaders")
+    fetching = loader.Fetching(None, set())
+    data, take = Pictures(100), loader.Sparing(fetching)
+    assert len(take(loader.Lazy(list(range(8)), data))) == 8
+    assert data.fetched == 8
+    assert len(take(loader.Lazy(list(range(8)), data))) == 8
+    assert take.filled
+    # The next epoch knows them, too.
+    assert len(loader.Sparing(fetching)(loader.Lazy(list(range(8)), data))) == 8
+    assert data.fetched == 8 + 2 * loader.LATER
+    numbered = Pictures(100, numbered=True)
+    take = loader.Sparing(loader.Fetching(None, set()))
+    for _ in range(2):
+        take(loader.Lazy(list(range(8)), numbered))
+    assert numbered.fetched == 16
+    assert not take.filled
+    few = Pictures(100)
+    take = loader.Sparing(loader.Fetching(None, set()))
+    for _ in range(2):
+        # Six masks of 10,000 points are a tensor with values that are known.
+        take(loader.Lazy(list(range(6)), few))
+    assert few.fetched == 12
+
+
 class Held:
     """Stands for a tensor without data."""
 

@@ -465,6 +465,30 @@ def test_a_network_that_is_saved_as_a_program_can_be_loaded_and_trained(tmp_path
     assert 4 * parameters <= int(trained) < 4 * parameters + 2**16
 
 
+SHAPED = """
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.values import known
+from gpuconsole.preflight.probe.training import loaders
+from gpuconsole.preflight.tiers.probe_request import operators
+hook.install()
+import paddle
+hook.ready(paddle, operators(), "cpu")
+labels = paddle.randint(0, 9, [4, 2000, 1000])
+computed = []
+known.computed = lambda name, *_: computed.append(name)
+print(list(paddle.nn.functional.one_hot(labels, 19).shape), computed, loaders.VALUED == known.MOST)
+"""
+
+
+def test_the_shape_of_classes_of_a_large_map_is_told_without_computing_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHAPED], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "[4, 2000, 1000, 19] [] True"
+
+
 ASSERTED = """
 import paddle
 net = paddle.nn.Conv2D(3, 4, 3)

@@ -21,7 +21,7 @@ from ..notes import note
 from . import batch_size, collation, seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
     from typing import TypeVar
 
@@ -44,6 +44,8 @@ FETCHED, SOON = 1_000_000, 150_000
 first are, and copies fill the rest. A unit is a call, or so many numbers of a sample as `NUMBERS`:
 an idle processor does about a million in a second."""
 NUMBERS = 30
+VALUED = 65_536
+"""Elements of the largest tensor with values that are known: `meta.values.known.MOST`."""
 LONGEST_S = 20.0
 """Processor time for the samples of a batch in any case: what samples do beyond their calls is not
 counted."""
@@ -356,6 +358,8 @@ class Fetching:
         """The largest of them, where they differ in size."""
         self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
+        self.without_values: object = None
+        """The form of samples of which a batch has no tensor with known values."""
 
     def all_of(self, size: int) -> bool:
         """Tell whether all samples of a batch are fetched, by what was done for the first ones."""
@@ -387,14 +391,25 @@ class Sparing:
         """Return as many samples as there are rows."""
         size, rest, ends = len(rows), iter(rows), time.process_time() + LONGEST_S
         self.filled = False
-        first = self._first(rest, FIRST if self.form is None else LATER)
+        held = self.fetching
+        seen_before = self.form is not None or held.without_values is not None
+        first = self._first(rest, LATER if seen_before else FIRST)
         forms = {form(sample) for sample in first}
+        if len(forms) == 1 and _have_no_values(first, size):
+            (alike,) = forms
+            before, held.without_values = held.without_values, alike
+            if before in (None, alike):
+                return self._with_copies(first, size)
         if size <= len(first) or len(forms) > 1 or self.form not in (None, *forms):
             self.form = False
             return [*first, *rest]
         (self.form,) = forms
         while len(first) < size and self.fetching.all_of(size) and time.process_time() < ends:
             first.append(next(rest))
+        return self._with_copies(first, size)
+
+    def _with_copies(self, first: list[object], size: int) -> list[object]:
+        """Return so many samples, copies of the last one among them where it takes such."""
         self.filled = len(first) < size
         self.fetching.ended(not self.filled)
         self.fetching.tally[0] += len(first) * self.fetching.work
@@ -532,6 +547,22 @@ def another(sample: object) -> object:
     if type(sample) is tuple:
         return tuple(map(another, sample))
     return copy.copy(sample)
+
+
+def _have_no_values(samples: Sequence[object], size: int) -> bool:
+    """Tell whether a batch of samples like these has no number and no tensor of which the values
+    would be known: what is held of it depends on shapes alone."""
+    return all(_has_no_value(sample, size) for sample in samples)
+
+
+def _has_no_value(sample: object, size: int) -> bool:
+    if isinstance(sample, dict):
+        sample = list(sample.values())
+    if isinstance(sample, (list, tuple)):
+        return all(_has_no_value(item, size) for item in sample)
+    if sample is None or isinstance(sample, (str, bytes)):
+        return True
+    return extent(sample) * size > VALUED
 
 
 def form(sample: object) -> tuple[object, ...]:

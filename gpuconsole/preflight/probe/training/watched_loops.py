@@ -22,12 +22,13 @@ import builtins
 import importlib.machinery
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType
 
+Node = TypeVar("Node", bound=ast.AST)
 FOR, BEGUN, LEFT = "__gpuconsole_for__", "__gpuconsole_begun__", "__gpuconsole_left__"
 DONE = "__gpuconsole_done__"
 """Names in the compiled code: what walks, what a `while` notes before it, what it asks before each
@@ -230,8 +231,7 @@ def compiled(text: bytes | str, name: str) -> CodeType:
         return compile(text, name, "exec", dont_inherit=True)
     parsed = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     tree: ast.Module = Rewritten().visit(parsed)
-    return compile(ast.fix_missing_locations(tree), name, "exec",
-                   dont_inherit=True)  # fmt: skip
+    return compile(tree, name, "exec", dont_inherit=True)
 
 
 def _may_train(text: bytes | str) -> bool:
@@ -246,6 +246,20 @@ class Rewritten(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.count = 0
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Visit the statements below a node: no expression holds a loop."""
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                block[:] = [each for statement in block for each in self._visited(statement)]
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            self.visit(part)
+        return node
+
+    def _visited(self, statement: ast.stmt) -> list[ast.stmt]:
+        visited = self.visit(statement)
+        return visited if isinstance(visited, list) else [visited]
 
     def visit_For(self, node: ast.For) -> ast.For:
         """`for x in xs` walks over `Walk(xs)`."""
@@ -266,14 +280,14 @@ class Rewritten(ast.NodeTransformer):
             _called(name_, [ast.Name(name, ast.Load())], node.test) for name_ in (LEFT, DONE)
         )
         goes_on = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), left), node.test])
-        node.test = ast.copy_location(ast.BoolOp(ast.Or(), [goes_on, done]), node.test)
-        return [ast.copy_location(mark, node), node]
+        node.test = _at(ast.BoolOp(ast.Or(), [goes_on, done]), node.test)
+        return [_at(mark, node), node]
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         """`assert test` holds where its test was given made-up data."""
         self.generic_visit(node)
         begun, holds = _called(ASSERTED, [], node.test), _called(HOLDS, [], node.test)
-        node.test = ast.copy_location(ast.BoolOp(ast.Or(), [begun, node.test, holds]), node.test)
+        node.test = _at(ast.BoolOp(ast.Or(), [begun, node.test, holds]), node.test)
         return node
 
 
@@ -282,5 +296,9 @@ def _calls(body: Sequence[ast.stmt]) -> bool:
 
 
 def _called(name: str, arguments: list[ast.expr], place: ast.AST) -> ast.Call:
-    call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
-    return ast.fix_missing_locations(ast.copy_location(call, place))
+    return _at(ast.Call(ast.Name(name, ast.Load()), arguments, []), place)
+
+
+def _at(node: Node, place: ast.AST) -> Node:
+    """Return a new node, and what is new in it, as it stands at a place."""
+    return ast.fix_missing_locations(ast.copy_location(node, place))
