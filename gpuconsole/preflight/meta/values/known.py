@@ -167,7 +167,7 @@ def shapes(
     Other unknown numbers are taken to be ones, places to be the first; None where what decides
     is unknown.
     """
-    if name == "one_hot" and type(args[1]) is int:
+    if name == "one_hot" and isinstance(args[0], STATE.tensor) and type(args[1]) is int:
         return ((*args[0].m_shape, args[1]),)
     deciding = [args[place] for place in bounds.DECIDING[name] if place < len(args)]
     if kwargs or any(tensor.m_known is None for tensor in tensors(deciding)):
