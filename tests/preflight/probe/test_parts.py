@@ -176,6 +176,48 @@ def test_of_small_batches_without_values_the_first_samples_are_enough(part: Any)
     assert few.fetched == 12
 
 
+def test_batches_of_copies_are_made_in_the_form_of_those_before(part: Any) -> None:
+    """Two alike are enough, and now and then one is made to see whether they still are."""
+    loader, collation = part("training.loaders"), part("training.collation")
+    templates = collation.Templates()
+    batch = {"x": [np.ones((4, 3), "float32"), np.int64(3)], "names": ("a", "b")}
+    for _ in range(collation.SETTLED):
+        assert not templates.reuses("key")
+        templates.made("key", batch)
+    for _ in range(collation.CHECKED):
+        assert templates.reuses("key")
+        again = templates.batch("key")
+    assert loader.form(again) == loader.form({**batch, "x": [batch["x"][0], np.zeros((), "int64")]})
+    assert again["names"] == ("a", "b")
+    assert not templates.reuses("key")
+    assert not templates.reuses("other")
+    templates.made("key", {**batch, "x": [np.ones((5, 3), "float32"), np.int64(3)]})
+    assert not templates.reuses("key")
+
+
+@pytest.mark.parametrize("part_of_batch", [object(), np.array(["a"]), np.array([None])])
+def test_a_batch_of_other_things_is_made_each_time(part: Any, part_of_batch: Any) -> None:
+    collation = part("training.collation")
+    templates = collation.Templates()
+    for _ in range(3 * collation.SETTLED):
+        templates.made("key", [np.ones(3), part_of_batch])
+    assert not templates.reuses("key")
+
+
+def test_what_is_not_made_of_a_batch_is_not_copied(part: Any) -> None:
+    loader, collation = part("training.loaders"), part("training.collation")
+    fetching = loader.Fetching(False, set())
+    take = loader.Sparing(fetching)
+    for _ in range(collation.SETTLED):
+        rows = take(loader.Lazy(list(range(100)), Counted([5] * 200)))
+        assert not take.reuses
+        assert len({id(row[0]) for row in rows}) == 100
+        fetching.templates.made(loader._key(rows[0], 100), [np.ones((100, 5))])
+    rows = take(loader.Lazy(list(range(100)), Counted([5] * 200)))
+    assert take.reuses
+    assert len({id(row[0]) for row in rows}) == 1
+
+
 class Held:
     """Stands for a tensor without data."""
 

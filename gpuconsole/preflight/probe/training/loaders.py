@@ -249,8 +249,28 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iter
         return
     lists = batch_size.sized(sampler)
     for place, indices in enumerate(lists if taken is list else filled(lists)):
-        batch = as_tensors(paddle, collate(_fetched(Lazy(indices, dataset), taken, place)))
-        yield _unknown(batch) if getattr(taken, "filled", False) else batch
+        samples = _fetched(Lazy(indices, dataset), taken, place)
+        if isinstance(taken, (Largest, Sparing)) and taken.filled:
+            yield _unknown(as_tensors(paddle, _of_copies(samples, taken, collate)))
+        else:
+            yield as_tensors(paddle, collate(samples))
+
+
+def _of_copies(
+    samples: list[object], taken: Largest | Sparing, collate: Callable[[list[object]], object]
+) -> object:
+    """Return a batch of copies: as the ones before where these were alike."""
+    sparing = taken.inner if isinstance(taken, Largest) else taken
+    templates, key = sparing.fetching.templates, _key(samples[0], len(samples))
+    if taken.reuses:
+        return templates.batch(key)
+    batch = collate(samples)
+    templates.made(key, batch)
+    return batch
+
+
+def _key(sample: object, size: int) -> tuple[object, int]:
+    return form(sample), size
 
 
 def for_programs(paddle: ModuleType, loader: DataLoader, taken: Taken) -> Iterator[object]:
@@ -358,6 +378,7 @@ class Fetching:
         """The largest of them, where they differ in size."""
         self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
+        self.templates = collation.Templates()
         self.without_values: object = None
         """The form of samples of which a batch has no tensor with known values."""
 
@@ -386,6 +407,8 @@ class Sparing:
         self.fetching = fetching
         self.filled = False
         """Whether copies are among the samples of the last batch: what they hold is not known."""
+        self.reuses = False
+        """Whether that batch is made in the form of the ones before."""
 
     def __call__(self, rows: Lazy) -> list[object]:
         """Return as many samples as there are rows."""
@@ -413,6 +436,9 @@ class Sparing:
         self.filled = len(first) < size
         self.fetching.ended(not self.filled)
         self.fetching.tally[0] += len(first) * self.fetching.work
+        self.reuses = self.filled and self.fetching.templates.reuses(_key(first[0], size))
+        if self.reuses:
+            return [first[0]] * size
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
 
     def _first(self, rest: Iterator[object], count: int) -> list[object]:
@@ -439,6 +465,8 @@ class Largest:
         self.looked = False
         self.sample: object = None
         self.filled = False
+        self.reuses = False
+        """As of `Sparing`."""
 
     def __call__(self, rows: Lazy) -> list[object]:
         """Return as many samples as there are rows."""
@@ -447,10 +475,11 @@ class Largest:
             self._look(rows.dataset)
         if self.sample is None:
             samples = self.inner(rows)
-            self.filled = self.inner.filled
+            self.filled, self.reuses = self.inner.filled, self.inner.reuses
             return samples
         self.filled = True
-        return [another(self.sample) for _ in range(len(rows))]
+        self.reuses = self.inner.fetching.templates.reuses(_key(self.sample, len(rows)))
+        return [self.sample if self.reuses else another(self.sample) for _ in range(len(rows))]
 
     def _look(self, dataset: Dataset) -> None:
         """Find the largest of some samples spread over a data set; in a later epoch it is that of

@@ -300,5 +300,5 @@ def _called(name: str, arguments: list[ast.expr], place: ast.AST) -> ast.Call:
 
 
 def _at(node: Node, place: ast.AST) -> Node:
-    """Return a new node, and what is new in it, as it stands at a place."""
+    """Return a new node, and what is new in it, with the lines of a place."""
     return ast.fix_missing_locations(ast.copy_location(node, place))
