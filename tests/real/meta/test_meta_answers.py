@@ -489,6 +489,35 @@ def test_the_shape_of_classes_of_a_large_map_is_told_without_computing_it() -> N
     assert done.stdout.splitlines()[-1] == "[4, 2000, 1000, 19] [] True"
 
 
+AVERAGED = """
+from gpuconsole.preflight.meta import hook
+from gpuconsole.preflight.meta.inference import infer
+from gpuconsole.preflight.tiers.probe_request import operators
+hook.install()
+import paddle
+hook.ready(paddle, operators(), "cpu")
+x, built, build = paddle.rand([400, 300]), [], infer.build
+infer.build = lambda *args: built.append(args) or build(*args)
+for step in range(9):
+    decay = 0.9 + step / 100
+    y = (x * decay + step).clip(-step, decay) + paddle.full([400, 300], decay)
+    assert y.shape == x.shape
+print(len(built), paddle.full([2], 0.5).tolist(), (paddle.to_tensor([1.0]) * 0.25).tolist())
+"""
+
+
+def test_an_operator_with_another_factor_in_each_step_is_inferred_once() -> None:
+    """What it computes of values that are known has its own factor all the same."""
+    done = subprocess.run(
+        [sys.executable, "-c", AVERAGED], capture_output=True, text=True,
+        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    built, values = done.stdout.splitlines()[-1].split(" ", 1)
+    assert int(built) <= 5
+    assert values == "[0.5, 0.5] [0.25]"
+
+
 ASSERTED = """
 import paddle
 net = paddle.nn.Conv2D(3, 4, 3)

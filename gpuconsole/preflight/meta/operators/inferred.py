@@ -61,6 +61,10 @@ LISTS = frozenset({
     ("set_value_", 1), ("set_value_", 2), ("set_value_", 3),
 })  # fmt: skip
 """Those of them that are lists."""
+OF_VALUES = {"scale": (1, 2), "scale_": (1, 2), "clip": (1, 2), "clip_": (1, 2), "full": (1,),
+             "full_": (2,), "full_like": (1,)}  # fmt: skip
+"""By operator: numbers that nothing but values hang on. A factor may be another in each step, as
+that of averaged parameters is: it is inferred once."""
 AS_TENSORS = frozenset({"linspace", "logspace"})
 OF_ONE_TYPE = frozenset({
     "addmm", "baddbmm", "batch_norm", "bce_loss", "bmm", "conv2d", "conv2d_transpose", "conv3d",
@@ -80,7 +84,9 @@ def inferred(name: str, args: Sequence[object], kwargs: Mapping[str, object]) ->
             for i, argument in enumerate(args)
         ]
     tensors: list[Tensor] = []
-    places = [_placed(item, tensors) for item in args]
+    shown = [_any_number(argument) if i in OF_VALUES.get(name, ()) else argument
+             for i, argument in enumerate(args)]  # fmt: skip
+    places = [_placed(item, tensors) for item in shown]
     named = {key: _placed(item, tensors) for key, item in kwargs.items()}
     if amp.active() and tensors:
         tensors = amp.cast(name, tensors, places)
@@ -110,6 +116,11 @@ def inferred(name: str, args: Sequence[object], kwargs: Mapping[str, object]) ->
     if written is not None and isinstance(result, Tensor):
         result.m_known = written
     return _into(into, result) if into is not None else result
+
+
+def _any_number(value: object) -> object:
+    """Return a number of the same type in place of one."""
+    return type(value)(1) if isinstance(value, (int, float)) else value
 
 
 def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
