@@ -98,7 +98,7 @@ CHECKED = 32
 
 
 class Templates:
-    """Batches that are filled with copies of one sample, whose values are not known: once the
+    """Batches that are filled with copies of one sample, without values that are known: once the
     function that puts samples together has made some alike, later ones are made in their form."""
 
     def __init__(self) -> None:
