@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 from gpuconsole.core.jobs import Job
 from gpuconsole.state import Journal
+from tests.waiting import DEADLINE_S
 
 SCRIPT = """
 import paddle
@@ -59,3 +62,11 @@ def jobs_of(tmp_path: Path) -> tuple[Job, ...]:
         return journal.jobs()
     finally:
         journal.close()
+
+
+def in_process(program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a Python of its own, which imports what it needs alone; it must not fail."""
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE_S,
+        check=True,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from gpuconsole.cli.commands.jobs import jobs as jobs_command
 from gpuconsole.cli.entry import sections
-from tests.cli.command_line import Lab, Run
+from tests.cli.command_line import Lab, Run, in_process
 from tests.waiting import DEADLINE_S
 
 
@@ -176,13 +176,7 @@ def test_help_and_preflight_import_neither_screen_nor_ssh_nor_docker(
         "heavy |= {'gpuconsole.preflight.tiers.static'} & set(sys.modules)\n"
         "print(codes, sorted(heavy), file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
+    done = in_process(program)
     assert done.stderr.splitlines()[-1] == "[0, 0] []"
 
 

@@ -63,19 +63,27 @@ async def test_used_cut_off_and_come_back_to(
     terminal = await session.attach(job.id, 100, 30)
     await does(terminal, "kept=here; stty size; id -u; pwd", "/workspace\r\n")
     await does(terminal, "touch mine && echo made-$?; echo $HOME", "made-0\r\n/workspace\r\n")
+    await cut_off_come_back_to_and_left(session, host, engine, job, terminal, "made-0", b"exit\n")
+    with pytest.raises(RefusedError, match="succeeded"):
+        await session.attach(job.id)
+
+
+async def cut_off_come_back_to_and_left(
+    session: Session, host: LabHost, engine: LabDocker, job: Job, terminal: AttachedTerminal,
+    written: str, leaving: bytes,
+) -> None:  # fmt: skip
+    """Break the connection of a terminal, attach again, and leave the shell: what was `written` is
+    shown again, the shell, which has `kept=here`, is the same, and nothing is left of it."""
     host.stop_sshd()
     host.start_sshd()
-    while (await terminal.read()) is not None:
-        pass
+    await read_to_its_end(terminal)
     assert terminal.lost
     await terminal.close()
     again = await attached(session, job)
-    # What was written before is shown, and the shell is the same.
-    await hears(again, "made-0")
+    await hears(again, written)
     await does(again, "echo still-$kept", "still-here\r\n")
-    await again.write(b"exit\n")
-    while (await again.read()) is not None:
-        pass
+    await again.write(leaving)
+    await read_to_its_end(again)
     assert (await again.exit_code(), again.lost) == (0, False)
     await again.close()
     ended = await job_is(session, job, JobState.SUCCEEDED)
@@ -83,10 +91,13 @@ async def test_used_cut_off_and_come_back_to(
     client = engine.client()
     # Neither a container nor a lease is left.
     await until(lambda: not client.containers(all=True), what="nothing left on the engine")
-    with pytest.raises(RefusedError, match="succeeded"):
-        await session.attach(job.id)
     log = [line async for line in session.logs(job.id)]
     assert any("still-here" in line for line in log)
+
+
+async def read_to_its_end(terminal: AttachedTerminal) -> None:
+    while (await terminal.read()) is not None:
+        pass
 
 
 async def attached(session: Session, job: Job) -> AttachedTerminal:
@@ -164,30 +175,14 @@ async def test_an_image_without_python_has_a_shell_that_is_left_and_come_back_to
     await hears(terminal, "This session ends in 5m.\r\n")
     for one in (probe, second, watching):
         await one.close()
-    host.stop_sshd()
-    host.start_sshd()
-    while (await terminal.read()) is not None:
-        pass
-    assert terminal.lost
-    await terminal.close()
-    again = await attached(session, job)
-    await hears(again, "both-21")
-    await does(again, "echo still-$kept", "still-here\r\n")
-    await again.write(b"exit 3\n")
-    while (await again.read()) is not None:
-        pass
-    assert (await again.exit_code(), again.lost) == (0, False)
-    await again.close()
-    ended = await job_is(session, job, JobState.SUCCEEDED)
-    assert len(ended.attempts) == 1
-    client = engine.client()
-    await until(lambda: not client.containers(all=True), what="nothing left on the engine")
-    log = [line async for line in session.logs(job.id)]
-    assert any("still-here" in line for line in log)
+    await cut_off_come_back_to_and_left(
+        session, host, engine, job, terminal, "both-21", b"exit 3\n"
+    )
     # It is cancelled at once, though an interactive shell ignores SIGTERM.
     job = await begun(session, image=BARE_IMAGE)
     await session.cancel(job.id)
     await until(lambda: session.job(job.id).state is JobState.CANCELLED)
+    client = engine.client()
     await until(lambda: not client.containers(all=True), what="nothing left on the engine")
 
 

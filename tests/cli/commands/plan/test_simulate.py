@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuconsole.cli import main
-from tests.waiting import DEADLINE_S
+from tests.cli.command_line import in_process
 
 FIGURES = (
     *("mean_jct_s", "p50_jct_s", "p95_jct_s", "mean_wait_s", "p99_wait_s", "allocation_rate"),
@@ -178,12 +176,5 @@ def test_it_needs_neither_screen_nor_ssh() -> None:
         "main(['simulate', '--policy', 'first_fit', '--json'])\n"
         "sys.stderr.write(repr([m for m in ('textual', 'asyncssh', 'docker') if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = in_process(probe)
     assert done.stderr.endswith("[]")

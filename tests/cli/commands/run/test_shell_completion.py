@@ -14,6 +14,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.state import Journal
+from tests.cli.command_line import in_process
 from tests.waiting import DEADLINE_S
 
 Complete = Callable[..., list[str]]
@@ -105,13 +106,7 @@ def test_a_tab_pays_for_no_session(state: Path) -> None:
         "heavy = ('pydantic', 'rich', 'gpuconsole.session.session', 'textual')\n"
         "sys.stderr.write(repr([m for m in heavy if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
+    done = in_process(probe)
     assert "2p1job" in done.stdout
     assert done.stderr == "[]"
 
