@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import Estimate, Memory, Suggestion, Verdict
 from gpuconsole.core.submission.script_edits import EditKind
@@ -29,18 +29,6 @@ _WORTH = 0.02
 """A change that saves a smaller share than this is not worth a sentence."""
 
 SetBatch = Callable[[int], Change]
-
-
-class Rewriter(Protocol):
-    """What puts changes into the shipped copy of a script."""
-
-    def rewritten(self, kind: EditKind) -> Rewrite:
-        """Return mixed precision or recomputing put in."""
-        ...
-
-    def accumulated(self, steps: int, size: int) -> tuple[Change, Rewrite]:
-        """Return another batch size put in, and its gradients accumulated."""
-        ...
 
 
 class Tries:
@@ -163,7 +151,7 @@ def suggestions(
     *,
     tries: Tries | None = None,
     mixed: bool = True,
-    rewriter: Rewriter | None = None,
+    rewriter: Analysis | None = None,
 ) -> tuple[Suggestion, ...]:
     """Return what would help when no device takes the job as it is, or the script is wrong.
 
@@ -204,7 +192,7 @@ class _Asked:
     cards: Sequence[Card]
     set_batch: SetBatch | None
     tries: Tries
-    rewriter: Rewriter | None
+    rewriter: Analysis | None
 
     @property
     def roomiest(self) -> Card | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.units import format_duration, format_mib
@@ -14,29 +14,9 @@ from gpuconsole.tui.render.job import Lines, elapsed, places, state_words
 from gpuconsole.tui.render.text_cells import Align, Piece, bullets, fit, labelled, wrapped
 from gpuconsole.tui.style.styles import Ink
 
-
-class Why(Protocol):
-    """The session's explanation of a job's position in the queue."""
-
-    @property
-    def reason(self) -> str: ...
-    @property
-    def blockers(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def estimated_start(self) -> float | None: ...
-    @property
-    def options(self) -> Sequence[str]: ...
-
-
-class Start(Protocol):
-    """When a waiting job should start, as the session foresees it."""
-
-    @property
-    def starts_at(self) -> float: ...
-    @property
-    def guess(self) -> bool: ...
-    @property
-    def hosts(self) -> Sequence[str]: ...
+if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.start_times import Expected
+    from gpuconsole.session.queue.planner import Why
 
 
 ORDER = {
@@ -48,7 +28,7 @@ ORDER = {
 }
 
 
-def in_order(jobs: Sequence[Job], expected: Mapping[str, Start] | None = None) -> list[Job]:
+def in_order(jobs: Sequence[Job], expected: Mapping[str, Expected] | None = None) -> list[Job]:
     """Return jobs as the queue shows them: active, waiting by when they should start, then the
     newest ended. What has no expected start goes by priority, after the others."""
     starts = {} if expected is None else expected
@@ -73,7 +53,7 @@ SORTS: Mapping[str, Callable[[Job], Any] | None] = {
 
 
 def sorted_by(
-    name: str, jobs: Sequence[Job], expected: Mapping[str, Start] | None = None
+    name: str, jobs: Sequence[Job], expected: Mapping[str, Expected] | None = None
 ) -> list[Job]:
     """Return jobs in one of the orders of `SORTS`."""
     key = SORTS[name]
@@ -87,7 +67,7 @@ class Entry(NamedTuple):
     number: int
     now: float
     why: str
-    start: Start | None
+    start: Expected | None
     """When a waiting job should start."""
 
 
@@ -213,7 +193,7 @@ def row(ink: Ink, entry: Entry, columns: Sized) -> list[Piece]:
     return pieces[:-1]
 
 
-def start_words(start: Start | None, now: float) -> str:
+def start_words(start: Expected | None, now: float) -> str:
     """Return in what time a waiting job should start; `?` marks a guess, for the length of a job
     before it is not known."""
     if start is None:

@@ -4,6 +4,7 @@ there are, and what has happened to it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.fleet import Device, FleetSnapshot, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState
@@ -14,9 +15,11 @@ from gpuconsole.tui.render.device_rows import short_model
 from gpuconsole.tui.render.fleet_map.metrics import is_free
 from gpuconsole.tui.render.incidents import moment
 from gpuconsole.tui.render.job import Lines, places
-from gpuconsole.tui.render.queue import Start
 from gpuconsole.tui.render.text_cells import Piece, bar, fit, labelled, wrapped
 from gpuconsole.tui.style.styles import Ink
+
+if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.start_times import Expected
 
 MOST_KINDS = 14
 MOST_AHEAD = 4
@@ -171,7 +174,7 @@ def _end(job: Job, attempt: Attempt) -> str:
     return msg("ended: {state_word}", state_word=job.state_word) if latest else "ended"
 
 
-def place_of(job: Job, waiting: Sequence[Job], starts: Mapping[str, Start]) -> Place | None:
+def place_of(job: Job, waiting: Sequence[Job], starts: Mapping[str, Expected]) -> Place | None:
     """Return the place of a job among those that wait, in their order; None when it does not wait.
 
     `starts` are the expected starts by job, as `session.foresight.known` has them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,7 +20,6 @@ from gpuconsole.tui.render.queue import (
     SORTS,
     Entry,
     Sized,
-    Why,
     columns_for,
     heading,
     in_order,
@@ -40,6 +40,9 @@ from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.job_detail import JobDetail
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.row_list import Rows
+
+if TYPE_CHECKING:
+    from gpuconsole.session.queue.planner import Why
 
 LARGE = 160
 """From so many columns on there is more of the chosen job than its reasons."""

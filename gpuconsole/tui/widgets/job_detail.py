@@ -21,7 +21,6 @@ from gpuconsole.session.logs.tail import last_lines
 from gpuconsole.tui.render.log_line import marked
 from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
 from gpuconsole.tui.render.plots.training_curves import curve_lines, plots_of
-from gpuconsole.tui.render.queue import Start
 from gpuconsole.tui.render.queue_detail import (
     fullest,
     history_lines,
@@ -36,6 +35,7 @@ from gpuconsole.tui.style.styles import ink_of
 from gpuconsole.tui.widgets.panel import Panel, SizedPanel
 
 if TYPE_CHECKING:
+    from gpuconsole.placement.forecast.start_times import Expected
     from gpuconsole.session.session import Session
 
 LONGEST_S, SHORTEST_S = 4 * 3600.0, 60.0
@@ -126,7 +126,7 @@ class JobDetail(Horizontal):
             self._draw_log(job)
         else:
             self._draw_need(session, picture, job)
-        starts: Mapping[str, Start] = session.foresight.known
+        starts: Mapping[str, Expected] = session.foresight.known
         history = self.query_one("#queue-history", Panel)
         history.entitle("history")
         place = place_of(job, waiting, starts)
