@@ -8,7 +8,6 @@ factor of two at best, so it is given as a range; an observed step time replaces
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gpuconsole.core.device_catalogue import Catalogue, Spec
 from gpuconsole.core.estimate import Estimate
@@ -43,7 +42,7 @@ def work_of(estimate: Estimate) -> Work:
     return Work(estimate.flops_per_step, estimate.bytes_per_step, half, estimate.kernels_per_step)
 
 
-def recorded_work(document: Mapping[str, Any] | None) -> Work | None:
+def recorded_work(document: Mapping[str, object] | None) -> Work | None:
     """Return the work of a step from an estimate's JSON document; None where it says nothing."""
     if not document:
         return None
@@ -51,7 +50,8 @@ def recorded_work(document: Mapping[str, Any] | None) -> Work | None:
     if not isinstance(flops, (int, float)) or not isinstance(size, (int, float)):
         return None
     kernels = document.get("kernels_per_step")
-    half = MIXED_PRECISION in (document.get("flags") or ())
+    flags = document.get("flags")
+    half = isinstance(flags, (list, tuple)) and MIXED_PRECISION in flags
     return Work(flops, size, half, kernels if isinstance(kernels, int) else 0)
 
 

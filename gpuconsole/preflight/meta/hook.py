@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from .types import OwnResult, Result
+    from .paddle_types import OwnTensor
+    from .types import Result
 
 LIBRARY = "paddle.base.libpaddle"
 
@@ -113,7 +114,7 @@ def replace(library: ModuleType) -> None:
             if name == "legacy" or name.startswith(("_", "get_")):
                 continue
             if callable(getattr(module, name)):
-                STATE.operators[name] = names[name]
+                STATE.operators[name] = STATE.makers[name] = names[name]
                 setattr(module, name, operator(name, names[name]))
     older = eager.ops.legacy
     for name in dir(older):
@@ -138,10 +139,10 @@ def followed(name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) 
         raise Unsupported(f"this call of {name} ({words})") from error
 
 
-def operator(name: str, own: Callable[..., OwnResult]) -> Callable[..., Result | OwnResult]:
+def operator(name: str, own: Callable[..., OwnTensor]) -> Callable[..., Result | OwnTensor]:
     """Return the replacement of an operator: Paddle's own while a program is built."""
 
-    def run(*args: object, **kwargs: object) -> Result | OwnResult:
+    def run(*args: object, **kwargs: object) -> Result | OwnTensor:
         if STATE.inside or not STATE.is_ready or not STATE.dynamic():
             return own(*args, **kwargs)
         return followed(name, args, kwargs)

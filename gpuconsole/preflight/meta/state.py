@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from numpy import ndarray
-    from paddle import Tensor as OwnTensor
 
     from .autograd.to_static import Program
+    from .paddle_types import OwnTensor, OwnValue
     from .program.plan import Plan
     from .tensor.tensor import Tensor
-    from .types import OneTensor, Operator, OwnResult, Packing, Result, Subscript, Written
+    from .types import OneTensor, Operator, Packing, Result, Subscript, Written
 
 REFUSED: list[str] = []
 """What was not followed, in order: a script may catch the exception, and the run counts no more."""
@@ -110,8 +110,10 @@ class State:
         self.dynamic: Callable[[], bool] = _never
         """Whether operators run at once, as they do outside programs."""
         self.final_hooks: list[Callable[[], object]] = []
-        self.operators: dict[str, Callable[..., OwnResult]] = {}
-        """Paddle's own functions of `_C_ops`, by name."""
+        self.operators: dict[str, Callable[..., OwnTensor]] = {}
+        """Paddle's own functions of `_C_ops`, by name, as they compute."""
+        self.makers: dict[str, Callable[..., OwnValue]] = {}
+        """The same functions, as they write a program while one is built."""
         self.described: set[str] = set()
         """Those of them that Paddle's representation of programs has."""
         self.rules: dict[str, dict[str, str]] = {}

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from numpy import generic, ndarray
-    from paddle import Tensor as OwnTensor
-    from paddle.pir import Value
 
     from .inference.infer import Place
     from .tensor.tensor import Keeper, Tensor
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
         "unsqueeze",
     ]  # fmt: skip
     """Operators that return one tensor."""
-    OwnResult: TypeAlias = OwnTensor | Value
-    """What Paddle's own operator returns: a tensor, or a value while a program is built; some a
-    list of them."""
 
     Whole: TypeAlias = tuple[Tensor | None, Keeper | None, Tensor | None]
     """A leaf, the place of its gradient, and that."""

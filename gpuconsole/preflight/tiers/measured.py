@@ -342,10 +342,10 @@ def _is_series(runs: Sequence[Run]) -> bool:
     return bool(runs) and runs[0].batch > 0 and all(a.batch < b.batch for a, b in pairwise(runs))
 
 
-def _least(runs: Sequence[Mapping[str, Any]]) -> float:
+def _least(runs: Sequence[Mapping[str, object]]) -> float:
     """Return the smallest share of its peak that a run says may be left; 1 where none says so."""
-    shares = [run["least"] for run in runs if isinstance(run.get("least"), (int, float))]
-    return min((float(share) for share in shares if 0.0 <= share <= 1.0), default=1.0)
+    shares = [float(share) for run in runs if isinstance(share := run.get("least"), (int, float))]
+    return min((share for share in shares if 0.0 <= share <= 1.0), default=1.0)
 
 
 def _said(runs: Sequence[Mapping[str, object]]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Any
 
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -85,42 +84,59 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """How far one run went, as it reports."""
+
+    batch: int
+    by: str = ""
+    """`end`, `epoch` or `steps`."""
+    unsaved: bool | None = None
+    """Whether something may be saved that was not; None where it says nothing of that."""
+    awaits: int | None = None
+    """Samples of an evaluation that may come, 0 where nothing tells them; None where none may."""
+    goes_on: bool = False
+    """Whether it went on beyond its first steps, and so says what it awaits."""
+    used: tuple[float, float] | None = None
+    """Bytes of used batches that are counted, and of further ones; None without any."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
     """How far each run of a measurement went."""
 
-    runs: tuple[Mapping[str, Any], ...] = ()
+    runs: tuple[Reached, ...] = ()
 
     def gap(self, batch: int, *, alike: bool) -> Gap:
         """Return what was not reached at a batch size; `alike` where all runs are of one program,
         so that what the shorter one has not seen the other has."""
-        below = [run for run in self.runs if run["batch"] <= batch]
+        below = [run for run in self.runs if run.batch <= batch]
         runs = self.runs if alike else (below or self.runs[:1])[-1:]
-        unsaved = [bool(run["unsaved"]) for run in runs if "unsaved" in run]
+        unsaved = [run.unsaved for run in runs if run.unsaved is not None]
+        collected, uncollected = self._used(batch)
         return Gap(
-            steps=bool(runs) and all(run.get("reached") == "steps" for run in runs),
+            steps=bool(runs) and all(run.by == "steps" for run in runs),
             unsaved=bool(unsaved) and all(unsaved),
             samples=self._samples(batch) if _awaits(runs) else None,
-            **self._used(batch),
+            collected=collected,
+            uncollected=uncollected,
         )
 
-    def _used(self, batch: int) -> dict[str, float]:
+    def _used(self, batch: int) -> tuple[float, float]:
         """Return the MiB of used batches that are left to Python's collector, as reported by the
-        run at the largest batch size up to this one, in proportion; empty if none reported any."""
-        reporting = [run for run in self.runs if run.get("uncollected")]
-        below = [run for run in reporting if run["batch"] <= batch] or reporting[:1]
+        run at the largest batch size up to this one, in proportion: counted, and further ones; 0
+        if none reported any."""
+        reporting = [(run.batch, run.used) for run in self.runs if run.used is not None]
+        below = [pair for pair in reporting if pair[0] <= batch] or reporting[:1]
         if not below:
-            return {}
-        run = below[-1]
-        share = batch / run["batch"] if run["batch"] and batch else 1.0
-        counted, further = (bytes_ * share / MIB for bytes_ in run["uncollected"])
-        return {"collected": counted, "uncollected": further}
+            return 0.0, 0.0
+        size, (counted, further) = below[-1]
+        share = batch / size if size and batch else 1.0
+        return counted * share / MIB, further * share / MIB
 
     def _samples(self, batch: int) -> int:
         """Return the samples of the batches that are awaited: a loader keeps its own size, or the
         proportion to the one that trains, as it did in the runs; 0 where nothing tells."""
-        sizes: dict[int, int] = {
-            run["batch"]: run["awaits"] for run in self.runs if run.get("awaits")
-        }
+        sizes = {run.batch: run.awaits for run in self.runs if run.awaits}
         if not sizes or not batch:
             return 0
         if len({*sizes.values()}) == 1 and len(sizes) > 1:
@@ -128,30 +144,36 @@ class Reach:
         return max((ceil(batch * size / of) for of, size in sizes.items() if of), default=0)
 
 
-def reach(runs: Sequence[Mapping[str, Any]]) -> Reach:
+def reach(runs: Sequence[Mapping[str, object]]) -> Reach:
     """Read what the runs of a document report; malformed figures count as not reported."""
-    checked: list[Mapping[str, Any]] = []
-    for run in sorted(runs, key=lambda each: int(each["batch"])):
-        size = run.get("awaits")
-        whole = size is None or (type(size) is int and 0 <= size <= MOST_BATCH)
-        record = run if whole else {**run, "awaits": 0}
-        checked.append(
-            record if _is_pair(record.get("uncollected")) else {**record, "uncollected": None}
-        )
-    names = ("batch", "reached", "unsaved", "awaits", "uncollected")
-    return Reach(
-        tuple({name: record[name] for name in names if name in record} for record in checked)
+    return Reach(tuple(sorted(map(_reached, runs), key=lambda run: run.batch)))
+
+
+def _reached(run: Mapping[str, object]) -> Reached:
+    batch, size, used = run["batch"], run.get("awaits"), run.get("uncollected")
+    if not isinstance(batch, (int, float)):
+        raise TypeError("a batch size that is no number")
+    whole = type(size) is int and 0 <= size <= MOST_BATCH
+    return Reached(
+        batch=int(batch),
+        by=str(run.get("reached", "")),
+        unsaved=bool(run["unsaved"]) if "unsaved" in run else None,
+        awaits=size if whole and isinstance(size, int) else None if size is None else 0,
+        goes_on="awaits" in run,
+        used=_pair(used),
     )
 
 
-def _is_pair(value: object) -> bool:
-    """Tell whether a value is two numbers of bytes."""
-    return isinstance(value, list) and len(value) == 2 and all(
-        type(item) in (int, float) and 0 <= item < MOST_BYTES for item in value
-    )  # fmt: skip
+def _pair(value: object) -> tuple[float, float] | None:
+    """Return a value that is two numbers of bytes; None for any other."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    if not all(type(item) in (int, float) and 0 <= item < MOST_BYTES for item in value):
+        return None
+    return value[0], value[1]
 
 
-def _awaits(runs: Sequence[Mapping[str, Any]]) -> bool:
+def _awaits(runs: Sequence[Reached]) -> bool:
     """Tell whether an evaluation may come, by all that went on beyond their first steps."""
-    counts = [run["awaits"] for run in runs if "awaits" in run]
+    counts = [run.awaits for run in runs if run.goes_on]
     return bool(counts) and None not in counts

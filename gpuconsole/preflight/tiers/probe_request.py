@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.estimate import MeasuredTier
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.probe.documents import Batch, Edit
     from gpuconsole.preflight.tiers.static import Analysis
 
 Mode = MeasuredTier
@@ -120,7 +121,7 @@ def operators() -> dict[str, dict[str, str]]:
     return table
 
 
-def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
+def _batch(analysis: Analysis | None, root: Path) -> Batch:
     if analysis is None:
         return {"how": "loader", "value": None}
     own = analysis.outcome(None, analysis.backend).batch
@@ -129,7 +130,7 @@ def _batch(analysis: Analysis | None, root: Path) -> dict[str, Any]:
         words = [word.replace(str(_MARKER), "{batch}") for word in change.args]
         return {"how": "argument", "args": words, "value": own}
     if change.edits:
-        edits = [
+        edits: list[Edit] = [
             {
                 "file": _inside(root, Path(edit.file)),
                 "line": edit.line,

@@ -6,7 +6,7 @@ import json
 import re
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -49,15 +49,38 @@ CLASSES = {
 _SUFFIXES = ("-zh", "-en", "-cn", "-uncased", "-chinese", "-discriminator", "-v1", "-v2")
 
 
+class Model(TypedDict, total=False):
+    """A language model: its sizes, and what its layers are made of."""
+
+    kind: str
+    prefix: str
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+    positions: int
+    types: int
+    tasks: int
+    embedding: int
+    groups: int
+    parameters: float
+    """In millions."""
+    activation: str
+    pooler: bool
+    shared: bool
+    source: str
+
+
 @lru_cache(maxsize=1)
-def known_models() -> dict[str, dict[str, Any]]:
+def known_models() -> dict[str, Model]:
     """Return the sizes of language models by name."""
     text = resources.files("gpuconsole").joinpath("data/models.json").read_text("utf-8")
-    rows: dict[str, dict[str, Any]] = json.loads(text)["models"]
+    rows: dict[str, Model] = json.loads(text)["models"]
     return {name: row for names, row in rows.items() for name in names.split()}
 
 
-def find_model(name: str) -> dict[str, Any] | None:
+def find_model(name: str) -> Model | None:
     """Return a model's row; case, `_`, an owner before `/`, and usual endings are forgiven."""
     key = name.strip().lower().replace("_", "-").rsplit("/", 1)[-1]
     table = known_models()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddle.base.core import DataType
-    from paddle.pir import Operation, Program, Value
 
-    from ..types import Attributes, Form, Numbers, OwnResult, Shape, Stops
+    from ..paddle_types import Operation, OwnProgram, OwnValue
+    from ..types import Attributes, Form, Numbers, Shape, Stops
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
 """Operators that stand for attributes where they are not what was called."""
@@ -71,6 +71,8 @@ class Entry:
     __slots__ = ("half", "operators", "program", "result", "share", "sizes", "specs", "steps",
                  "values")  # fmt: skip
 
+    program: OwnProgram
+
     def __init__(self) -> None:
         self.operators = 0
         """How many operators a program has for it, those that hold attributes among them."""
@@ -79,7 +81,6 @@ class Entry:
         """Number by hash of the program's value, a list of numbers for joined ones."""
         self.specs: list[Spec] = []
         self.result: Form = None
-        self.program: Program = None
         self.sizes: list[Shape] | None = None
         self.share: Fraction | None = None
         self.half: DataType | None = None
@@ -103,7 +104,7 @@ class Gradient:
 
 
 def build(
-    function: Callable[..., OwnResult],
+    function: Callable[..., OwnValue],
     args: Sequence[object],
     kwargs: Mapping[str, object],
     specs: Sequence[Spec],
@@ -154,7 +155,7 @@ class Place:
         self.number = number
 
 
-def _filled(argument: object, values: Sequence[Value]) -> object:
+def _filled(argument: object, values: Sequence[OwnValue]) -> object:
     if isinstance(argument, Place):
         return values[argument.number]
     if isinstance(argument, dict):
@@ -187,28 +188,28 @@ def _doubled(entry: Entry, value: object) -> object:
     return STATE.paddle.float64 if value == entry.half else value
 
 
-def _data(entry: Entry, name: str, spec: Spec) -> Value:
+def _data(entry: Entry, name: str, spec: Spec) -> OwnValue:
     core = STATE.core
     dtype = STATE.paddle.float64 if spec.dtype == entry.half else spec.dtype
-    value = STATE.operators["data"](name, list(spec.shape), dtype, core.Place())
+    value = STATE.makers["data"](name, list(spec.shape), dtype, core.Place())
     value.stop_gradient = word(spec.dtype) not in DIFFERENTIABLE
     return value
 
 
-def _number(entry: Entry, value: Value, spec: Spec) -> int:
+def _number(entry: Entry, value: OwnValue, spec: Spec) -> int:
     number = len(entry.specs)
     entry.specs.append(spec)
     entry.values[value.hash()] = [number]
     return number
 
 
-def _leaves(out: object) -> list[Value]:
+def _leaves(out: OwnValue) -> list[OwnValue]:
     if isinstance(out, (list, tuple)):
         return [leaf for item in out for leaf in _leaves(item)]
     return [out] if hasattr(out, "hash") and hasattr(out, "get_defining_op") else []
 
 
-def _structure(entry: Entry, out: OwnResult | None) -> Form:
+def _structure(entry: Entry, out: OwnValue | None) -> Form:
     if isinstance(out, (list, tuple)):
         return [_structure(entry, item) for item in out]
     if out is None or not hasattr(out, "get_defining_op"):
@@ -319,7 +320,7 @@ def _absent(op: Operation, place: int) -> bool:
 
 def _results(
     entry: Entry,
-    value: Value,
+    value: OwnValue,
     op: Operation,
     inputs: Sequence[Numbers],
     place: int,
@@ -419,8 +420,8 @@ def _differentiated(entry: Entry, step: Step, stops: Stops) -> Gradient | None:
         inputs = [_members(value) for value in op.operands_source()]
         semantics = op.get_input_grad_semantics()
         places = [place for place, asked in enumerate(semantics) if asked]
-        outputs: list[list[Value]] = []
-        grads: list[list[Value]] = []
+        outputs: list[list[OwnValue]] = []
+        grads: list[list[OwnValue]] = []
         for slot, value in enumerate(op.results()):
             outputs.append(_parts(value))
             given = []
@@ -452,14 +453,14 @@ def _differentiated(entry: Entry, step: Step, stops: Stops) -> Gradient | None:
     return gradient
 
 
-def _members(value: Value) -> list[Value]:
+def _members(value: OwnValue) -> list[OwnValue]:
     define = value.get_defining_op() if value.initialized() else None
     if define is not None and define.name() == "builtin.combine":
         return list(define.operands_source())
     return [value]
 
 
-def _parts(value: Value) -> list[Value]:
+def _parts(value: OwnValue) -> list[OwnValue]:
     """Return the tensors of a result; those of a list come from the operator that splits it."""
     kind = value.type() if value.initialized() else None
     if kind is None or not hasattr(kind, "as_vec_type") or kind.as_vec_type() is None:
@@ -467,7 +468,7 @@ def _parts(value: Value) -> list[Value]:
     for user in value.all_used_ops():
         if user.name() == "builtin.split":
             return list(user.results())
-    return list(STATE.operators["builtin_split"](value))
+    return _leaves(STATE.makers["builtin_split"](value))
 
 
 def _needed(gradient: Gradient, step: Step) -> None:

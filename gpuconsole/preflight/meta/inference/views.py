@@ -131,5 +131,5 @@ def _picked(step: Step, strides: Shape) -> list[int]:
 def _integers(step: Step, operand: int) -> Sequence[int]:
     """Return the numbers that an operand holds, where it is an attribute of the call."""
     define = step.op.operands_source()[operand].get_defining_op()
-    numbers: Sequence[int] = define.attrs().get("value", ()) if define is not None else ()
-    return numbers
+    value = define.attrs().get("value") if define is not None else None
+    return value if isinstance(value, (list, tuple)) else ()

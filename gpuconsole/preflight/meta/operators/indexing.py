@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias, TypeGuard
 
     from numpy import ndarray
-    from paddle import Tensor as OwnTensor
     from typing_extensions import TypeIs
 
+    from ..paddle_types import OwnTensor
     from ..types import Part, Shape, Subscript, Written
 
     Advanced: TypeAlias = Tensor | ndarray

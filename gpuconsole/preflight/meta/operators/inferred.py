@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from typing import TypeAlias
 
-    from paddle import Tensor as OwnTensor
-
     from ..inference.infer import Entry, Step
+    from ..paddle_types import OwnTensor
     from ..types import Form, Result, Rows, Shape
 
     Within: TypeAlias = Mapping[tuple[int, int], Tensor]
@@ -210,7 +209,7 @@ def _entry(
         if name not in STATE.described:
             raise Unsupported(f"the operator {name}")
         try:
-            entry = infer.build(STATE.operators[name], args, kwargs, specs, sizes)
+            entry = infer.build(STATE.makers[name], args, kwargs, specs, sizes)
         except (ValueError, IndexError) as error:
             # Shapes that collide, but for those of rows, which stand for whole tables.
             if any(tensor.m_rows for tensor in tensors):
@@ -491,9 +490,7 @@ def _written(
         return None
     if any(tensor.m_known is None or not known.small(tensor.m_shape) for tensor in tensors):
         return None
-    value = known.computed(name[:-1], args, kwargs)
-    first = value[0] if isinstance(value, (list, tuple)) and value else value
-    return first if isinstance(first, STATE.real) else None
+    return known.computed(name[:-1], args, kwargs)
 
 
 def _compute(
@@ -514,8 +511,7 @@ def _compute(
         return
     if any(not known.small(tensor.m_shape, name) for tensor in results):
         return
-    computed = known.computed(name, args, kwargs)
-    values = known.own_tensors(computed)
+    values = known.all_computed(name, args, kwargs)
     if len(values) != len(results):
         return
     for tensor, value in zip(results, values):

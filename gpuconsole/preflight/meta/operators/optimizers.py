@@ -12,8 +12,9 @@ from ..tensor.construct import as_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..paddle_types import OwnTensor
     from ..tensor.tensor import Tensor
-    from ..types import OwnResult, Result
+    from ..types import Result
 
 RESULTS = {"adam_": 7, "adamw_": 7, "merged_adam_": 7, "fused_adam_": 7, "merged_momentum_": 3,
            "momentum_": 3, "lars_momentum_": 3, "adagrad_": 3, "average_accumulates_": 6,
@@ -115,7 +116,7 @@ def activation(name: str, given: tuple[float, ...]) -> Callable[..., Result]:
     return lambda tensor, *_: STATE.call(name, (tensor, *given), {})
 
 
-def legacy(name: str, own: Callable[..., OwnResult]) -> Callable[..., Result | OwnResult]:
+def legacy(name: str, own: Callable[..., OwnTensor]) -> Callable[..., Result | OwnTensor]:
     """Return the replacement of one of the older operators."""
     others: Mapping[str, Callable[..., Result]] = {
         **{name: attributed(name) for name in ATTRIBUTES},
@@ -123,7 +124,7 @@ def legacy(name: str, own: Callable[..., OwnResult]) -> Callable[..., Result | O
     }  # fmt: skip
     stand_in = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else others.get(name)
 
-    def run(*args: object, **kwargs: object) -> Result | OwnResult:
+    def run(*args: object, **kwargs: object) -> Result | OwnTensor:
         if STATE.inside or not STATE.is_ready or not STATE.dynamic():
             return own(*args, **kwargs)
         if stand_in is None:

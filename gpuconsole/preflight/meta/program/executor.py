@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from paddle.base.core import DenseTensor
     from paddle.base.core import Variable as OwnVariable
     from paddle.base.core import _Scope as OwnScope
-    from paddle.pir import Value
-    from paddle.static import CompiledProgram, Executor, Program
+    from paddle.static import CompiledProgram, Executor
 
     from ..inference.infer import Spec
+    from ..paddle_types import OwnProgram, OwnValue
     from ..types import Shape
 
     Fed: TypeAlias = Tensor | ndarray | DenseTensor
@@ -62,7 +62,7 @@ class Scope:
         self.fetched: dict[int, Block] = {}
         """What was fetched last, by its place among what is fetched, of all programs."""
         self.plans: dict[
-            tuple[Family, tuple[tuple[str, Shape], ...]], tuple[program_plan.Plan, Program]
+            tuple[Family, tuple[tuple[str, Shape], ...]], tuple[program_plan.Plan, OwnProgram]
         ] = {}
         """By program, what is fetched and the shapes of what is fed."""
         self.lists: dict[Family, list[Block | None]] = {}
@@ -82,9 +82,9 @@ def scope_of(own: OwnScope | None) -> Scope:
 
 def run(
     executor: Executor,
-    program: Program | CompiledProgram | None = None,
+    program: OwnProgram | CompiledProgram | None = None,
     feed: Mapping[str, Fed] | Sequence[Mapping[str, Fed]] | None = None,
-    fetch_list: Sequence[Value] | None = None,
+    fetch_list: Sequence[OwnValue] | None = None,
     feed_var_name: str = "feed",
     fetch_var_name: str = "fetch",
     scope: OwnScope | None = None,
@@ -125,7 +125,7 @@ def _one(feed: object) -> dict[str, Fed]:
     return dict(feed or {})
 
 
-def _hashes(program: Program, fetched: Sequence[Value]) -> list[int]:
+def _hashes(program: OwnProgram, fetched: Sequence[OwnValue]) -> list[int]:
     """Return the hashes of the values that a program fetches by itself, then of those to be fetched
     beside them."""
     own = [op for op in program.global_block().ops if op.name() == "pd_op.fetch"]
@@ -145,7 +145,7 @@ class Run:
     """One run of a program."""
 
     def __init__(
-        self, scope: Scope, program: Program, feed: dict[str, Fed], wanted: Sequence[int]
+        self, scope: Scope, program: OwnProgram, feed: dict[str, Fed], wanted: Sequence[int]
     ) -> None:
         self.scope = scope
         self.feed = feed
@@ -286,12 +286,12 @@ def given(value: Fed) -> Shape:
     return tuple(shape)
 
 
-def _check(program: Program, feed: Mapping[str, Fed]) -> None:
+def _check(program: OwnProgram, feed: Mapping[str, Fed]) -> None:
     """Let Paddle check the types and shapes of what is fed."""
     executor = importlib.import_module("paddle.base.executor")
     for op in program.global_block().ops:
         name = op.attrs().get("name") if op.name() == "pd_op.data" else None
-        if name is None or name not in feed or isinstance(feed[name], Tensor):
+        if not isinstance(name, str) or name not in feed or isinstance(feed[name], Tensor):
             continue
         value, fed = op.results()[0], feed[name]
         try:
@@ -412,7 +412,7 @@ def _saved_program(program: object, *_: object, **__: object) -> None:
 def _into_scope(own: Callable[..., object]) -> Callable[..., object]:
     """Return what loads parameters: those that a program has stay as large as they are."""
 
-    def load(program: Program, model_path: object, *args: object, **kwargs: object) -> object:
+    def load(program: OwnProgram, model_path: object, *args: object, **kwargs: object) -> object:
         if any(os.path.exists(f"{model_path}{end}") for end in ("", ".pdparams")):
             return None
         return own(program, model_path, *args, **kwargs)

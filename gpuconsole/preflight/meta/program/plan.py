@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy import ndarray
-    from paddle.pir import Operation
-    from paddle.pir import Value as OwnValue
-    from paddle.static import Program
 
     from ..operators.rnn import Room
+    from ..paddle_types import Operation, OwnProgram, OwnValue
     from ..types import Shape
     from .order import Operand
     from .shapes import Array, Specs
@@ -72,7 +70,7 @@ class Reader:
     """Reads a program into a plan."""
 
     def __init__(
-        self, program: Program, shapes: Mapping[str, Shape], fetched: Sequence[int]
+        self, program: OwnProgram, shapes: Mapping[str, Shape], fetched: Sequence[int]
     ) -> None:
         self.program = program
         self.shapes = shapes
@@ -127,7 +125,7 @@ class Reader:
             self.plan.values[number].lasting = True
             place = max(at for at, operator in enumerate(self.plan.operators)
                         if number in flat(operator.outputs))  # fmt: skip
-            self.plan.named.setdefault(place, []).append((number, op.attrs()[NAMED[name]]))
+            self.plan.named.setdefault(place, []).append((number, str(op.attrs()[NAMED[name]])))
         elif name != "fetch":
             self._computes(op, name, results)
 
@@ -136,8 +134,8 @@ class Reader:
 
     def _variable(self, op: Operation, kind: str, value: OwnValue) -> None:
         """Note a variable of the scope: a parameter, a state, or what is fed."""
-        plan, attributes = self.plan, op.attrs()
-        name = attributes["parameter_name" if kind == "parameter" else "name"]
+        plan = self.plan
+        name = str(op.attrs()["parameter_name" if kind == "parameter" else "name"])
         lasting = kind == "parameter" or bool(value.persistable)
         shape = self.shapes.get(name, tuple(value.shape))
         number = self._number(Spec(tuple(shape), value.dtype), value.shape, lasting=lasting)
@@ -267,7 +265,7 @@ def _asked_form(name: str, op: Operation, given: Sequence[Specs]) -> dict[int, i
         with STATE.paddle.static.program_guard(program):
             values = [program_shapes._operand(row, None) for row in given]
             try:
-                STATE.operators[f"{name}_"](*program_shapes._arguments(op, values))
+                STATE.makers[f"{name}_"](*program_shapes._arguments(op, values))
             except Exception:
                 return {0: 0}
             for item in program.global_block().ops:
@@ -297,10 +295,17 @@ def _room(op: Operation, given: Sequence[Specs]) -> Room:
         raise Unsupported("a recurrent net that runs over nothing")
     unasked = op.name().endswith("_grad") and not op.results()[0].initialized()
     masked = given[names.index("sequence_length")][0] is not None
-    cell = rnn.CELLS[attributes["mode"]]
+    cell = rnn.CELLS[str(attributes["mode"])]
     sides = 2 if attributes["is_bidirec"] else 1
-    hidden, layers = attributes["hidden_size"], attributes["num_layers"]
+    hidden, layers = _whole(attributes["hidden_size"]), _whole(attributes["num_layers"])
     return rnn.room(cell, Batch(x, unasked), hidden, layers, sides, masked)
+
+
+def _whole(attribute: object) -> int:
+    """Return an attribute that is a whole number."""
+    if not isinstance(attribute, int):
+        raise Unsupported("an attribute that is no number")
+    return attribute
 
 
 def _kept(op: Operation, given: Sequence[Specs], rows: Sequence[Specs]) -> Sequence[Specs]:

@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from numpy import ndarray
-    from paddle import Tensor as OwnTensor
-    from paddle.pir import Operation, Value
-    from paddle.static import Program
 
-    from ..types import OwnResult, Shape
+    from ..paddle_types import Operation, OwnProgram, OwnTensor, OwnValue
+    from ..types import Shape
 
     Specs: TypeAlias = Sequence[Spec | None]
     """What an operand or result is: a tuple for a list of tensors, else a list of one."""
     Array: TypeAlias = ndarray | list[ndarray] | None
     """What is known of an operand: an array, or one for each of a list of tensors."""
-    Given: TypeAlias = list[Value] | Value | None
+    Given: TypeAlias = list[OwnValue | None] | OwnValue | None
     """A value of the scratch program, or some for a list."""
 
 HEADER = "paddle/phi/api/include/api.h"
@@ -141,7 +139,7 @@ def _asked(
 
 def _again(
     op: Operation, inputs: Sequence[Specs], arrays: Sequence[Array], single: bool = False
-) -> tuple[Program, Operation | None]:
+) -> tuple[OwnProgram, Operation | None]:
     """Return a scratch program and the operator in it, None where it cannot be built. `single`:
     whether a list of one number is given as that number."""
     with STATE.building():
@@ -155,7 +153,7 @@ def _operand(row: Specs, array: Array, single: bool = False) -> Given:
     """Return the value of an operand in the scratch program."""
     spec = row[0] if row else None
     if spec is not None and array is not None and not isinstance(array, list) and array.size:
-        make, place = STATE.operators, STATE.core.CPUPlace()
+        make, place = STATE.makers, STATE.core.CPUPlace()
         listed = array.ndim == 1 and array.dtype.kind == "i"
         if listed and not (single and array.size == 1):
             return make["full_int_array"](array.tolist(), spec.dtype, place)
@@ -191,7 +189,8 @@ def _real(array: Array, plain: bool) -> OwnTensor | Sequence[OwnTensor | None] |
     if array is None or isinstance(array, list):
         return array and [known_values.of_array(item) for item in array]
     if plain and array.ndim == 1 and array.dtype.kind == "i":
-        return array.tolist()
+        numbers: list[int] = array.tolist()
+        return numbers
     return known_values.of_array(array)
 
 
@@ -204,9 +203,9 @@ def _arguments(op: Operation, values: Sequence[object]) -> list[object]:
     return arguments
 
 
-def _data(spec: Spec) -> Value:
+def _data(spec: Spec) -> OwnValue:
     shape = [int(extent) for extent in spec.shape]
-    value = STATE.operators["data"](f"v{id(spec)}", shape, spec.dtype, STATE.core.Place())
+    value = STATE.makers["data"](f"v{id(spec)}", shape, spec.dtype, STATE.core.Place())
     value.stop_gradient = False
     return value
 
@@ -214,7 +213,7 @@ def _data(spec: Spec) -> Value:
 def _built(op: Operation, values: Sequence[Given]) -> Operation | None:
     """Return the operator, built once more; None where it comes out as another."""
     name = op.name().split(".", 1)[-1]
-    function = STATE.operators.get(name)
+    function = STATE.makers.get(name)
     if function is None:
         return None
     try:
@@ -276,7 +275,7 @@ def parsed(text: str) -> dict[str, list[str]]:
     return arguments_of
 
 
-def _maker(out: OwnResult, name: str) -> Operation | None:
+def _maker(out: OwnValue, name: str) -> Operation | None:
     """Return the operator of a name that made a result."""
     for value in infer._leaves(out):
         define = value.get_defining_op()
@@ -287,7 +286,7 @@ def _maker(out: OwnResult, name: str) -> Operation | None:
     return None
 
 
-def _shapes(value: Value) -> list[Shape] | None:
+def _shapes(value: OwnValue) -> list[Shape] | None:
     if not value.initialized():
         return None
     kind = value.type()

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from numpy import generic, ndarray
     from numpy.typing import DTypeLike
     from paddle import Size as PaddleSize
-    from paddle import Tensor as OwnTensor
     from paddle.base.core import DataType
     from paddle.base.core import Place as PaddlePlace
 
     from ..autograd.nodes import Node
     from ..ledger import Block
+    from ..paddle_types import OwnTensor
     from ..types import Nested, Shape, Subscript, Written
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy import ndarray
-    from paddle import Tensor as OwnTensor
 
+    from ..paddle_types import OwnTensor
     from ..tensor.tensor import Tensor
-    from ..types import OwnResult, Shape
+    from ..types import Shape
 
 MOST = 65536
 """Elements of the largest tensor that is computed with."""
@@ -179,11 +179,10 @@ def shapes(
     try:
         for item in values:
             item.m_known = _filler(item)
-        results = computed(name, args, kwargs)
+        tensors_made = all_computed(name, args, kwargs)
     finally:
         for changed, value in values_before:
             changed.m_known = value
-    tensors_made = own_tensors(results)
     return tuple(tuple(tensor.shape) for tensor in tensors_made) if tensors_made else None
 
 
@@ -214,8 +213,16 @@ def _leaves(value: object) -> Iterator[object]:
         yield from _leaves(item)
 
 
-def computed(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> OwnResult | None:
-    """Run Paddle's own operator on real data; None where that fails."""
+def computed(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> OwnTensor | None:
+    """Run Paddle's own operator on real data; return its first result, None where that fails."""
+    results = all_computed(name, args, kwargs)
+    return results[0] if results else None
+
+
+def all_computed(
+    name: str, args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[OwnTensor]:
+    """Run Paddle's own operator on real data; return all results, none where that fails."""
     with STATE.scratch():
         try:
             given = [_real(item) for item in args]
@@ -223,9 +230,9 @@ def computed(name: str, args: Sequence[object], kwargs: Mapping[str, object]) ->
                 given = [_single(argument, args[-2]) if i < BY_TENSORS[name] else argument
                          for i, argument in enumerate(given)]  # fmt: skip
             named = {key: _real(item) for key, item in kwargs.items()}
-            return STATE.operators[name](*given, **named)
+            return own_tensors(STATE.operators[name](*given, **named))
         except Exception:
-            return None
+            return []
 
 
 BY_TENSORS = {"arange": 3}

@@ -17,6 +17,7 @@ from . import made_up_content
 from .missing_files import when_imported
 
 if TYPE_CHECKING:
+    from _hashlib import HASH
     from collections.abc import Callable, Sequence
     from types import ModuleType
     from typing import TypeVar
@@ -181,10 +182,10 @@ class Agreeing(str):
 class Sum:
     """A checksum that is being computed."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, own: HASH) -> None:
         self._own = own
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._own, name)
 
     def hexdigest(self) -> str:
@@ -199,7 +200,7 @@ def _agree_on_checksums() -> None:
         setattr(hashlib, name, _counting(own))
 
 
-def _counting(own: Callable[..., object]) -> Callable[..., object]:
+def _counting(own: Callable[..., HASH]) -> Callable[..., Sum]:
     return lambda *args, **kwargs: Sum(own(*args, **kwargs))
 
 

@@ -61,7 +61,7 @@ class Settings(dict):  # type: ignore[type-arg] # not generic in Python 3.8
 class Growing(Settings):
     """Settings in which a key that is asked for and missing is an empty dictionary."""
 
-    def __missing__(self, key: str) -> Any:
+    def __missing__(self, key: str) -> object:
         self[key] = type(self)()
         return self[key]
 

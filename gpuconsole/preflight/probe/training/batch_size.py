@@ -14,13 +14,13 @@ import io
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from ..runs import forking
 from . import watched_loops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType, ModuleType
     from typing import IO
 
@@ -57,7 +57,13 @@ class Words(list):  # type: ignore[type-arg]
             # The size may be another than when this began.
             list.__setitem__(self, slice(1, None), arguments(request))
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> str: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[str]: ...
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str | list[str]:
         if key != 0:
             self._reached()
         return super().__getitem__(key)
@@ -108,10 +114,12 @@ def _watch_options() -> None:
     parse = argparse.ArgumentParser.parse_known_args
 
     def parsed(
-        self: argparse.ArgumentParser, *args: Any, **kwargs: Any
+        self: argparse.ArgumentParser,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
         options: argparse.Namespace
-        options, rest = parse(self, *args, **kwargs)
+        options, rest = parse(self, args, namespace)
         for action in self._actions:
             value = getattr(options, action.dest, None)
             if action.option_strings and "batch" in action.dest.lower() and type(value) is int:

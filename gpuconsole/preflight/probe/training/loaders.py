@@ -15,6 +15,7 @@ import operator
 import sys
 import time
 import weakref
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, cast
 
 from ..notes import note
@@ -219,10 +220,10 @@ def lengths(loader: DataLoader) -> Reader:
     }
 
 
-def length_of(thing: Any) -> int | None:
+def length_of(thing: object) -> int | None:
     """Return the length of a thing, None where it tells none."""
     try:
-        return len(thing)
+        return len(thing) if isinstance(thing, Sized) else None
     except Exception:
         return None
 
