@@ -20,7 +20,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.preflight.accuracy import out_of_memory_chance
 from gpuconsole.preflight.batch_sizes import MAX_BATCH
 from gpuconsole.preflight.card import Card
-from gpuconsole.preflight.memory.footprint import MARGINS
+from gpuconsole.preflight.memory.footprint import MARGINS, freed_late
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.preflight.roofline import step_range
 
@@ -28,10 +28,6 @@ TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
 LIKELY = 0.5
 """From this chance on, running out is what is expected."""
-BY_CHANCE = 0.06
-"""What a static program on the CPU may need beyond its estimate, as a share: its executor's threads
-free late by chance. Of 51 runs of nine programs 44 stayed within this; those of small batches with
-large weights did not always."""
 
 
 class Estimator(Protocol):
@@ -168,7 +164,7 @@ def held(memory: Memory, card: Card, flags: Collection[str]) -> Memory:
 
 
 def _allowance(card: Card, flags: Collection[str]) -> float:
-    return 1.0 + (BY_CHANCE if card.backend == "cpu" and "static-graph" in flags else 0.0)
+    return 1.0 + freed_late(flags, card.backend)
 
 
 def oom_probability(estimate: Estimate, card: Card) -> float | None:

@@ -22,7 +22,7 @@ from gpuconsole.preflight.accuracy import out_of_memory_chance
 from gpuconsole.preflight.batch_sizes import MOST_BATCH, require_batch_size
 from gpuconsole.preflight.memory import allocator
 from gpuconsole.preflight.memory.backends import terms, unproven
-from gpuconsole.preflight.memory.footprint import Footprint, as_memory, workspace_mib
+from gpuconsole.preflight.memory.footprint import Footprint, as_memory, freed_late, workspace_mib
 from gpuconsole.preflight.memory.liveness import envelope, peak
 from gpuconsole.preflight.memory.trace import Trace
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
@@ -200,7 +200,8 @@ class Measured:
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
         gap = self._gap(batch)
         low -= gap.collected
-        high = memory.high_mib + gap.beside(parts, batch, copies=backend == "cpu")
+        late = memory.total_mib * (1.0 + freed_late(self.flags, backend))
+        high = max(memory.high_mib, late) + gap.beside(parts, batch, copies=backend == "cpu")
         return replace(memory, low_mib=max(0.0, low), high_mib=high), ""
 
     def _gap(self, batch: int | None) -> Gap:

@@ -51,6 +51,22 @@ def document(small: dict[str, Any], large: dict[str, Any], **changes: Any) -> di
             "runs": [small, large], **changes}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("flag", "backend", "share"),
+    [("loaded-program", "cpu", 0.30), ("static-graph", "cpu", 0.10), ("", "cpu", 0.10),
+     ("loaded-program", "gpu", 0.10)],
+)  # fmt: skip
+def test_threads_of_a_loaded_program_may_free_late_on_a_cpu(
+    flag: str, backend: Backend, share: float
+) -> None:
+    """Within the range of the tier lies what other programs need by chance."""
+    flags = [flag] if flag else []
+    told = measured.load(document(run(2, flags=flags), run(4, flags=flags), mode="meta"))
+    memory = told.estimate(4, backend=backend, context_mib=0.0).memory
+    assert memory is not None
+    assert memory.high_mib == pytest.approx(memory.total_mib * (1 + share))
+
+
 class TestReach:
     """What a run did not come to may take more than what it saw."""
 

@@ -447,6 +447,7 @@ made.train()
 adam = paddle.optimizer.Adam(parameters=made.parameters())
 made(paddle.rand([2, 512])).mean().backward()
 adam.step()
+assert "loaded-program" in STATE.flags
 print(loaded, evaluated, STATE.ledger.live - before)
 """
 

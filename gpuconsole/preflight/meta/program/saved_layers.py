@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..autograd import to_static
+from ..state import STATE
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -54,6 +55,7 @@ def _loaded(paddle: ModuleType, saved: Layer) -> Layer:
 
         def forward(self, *inputs: object) -> object:
             """Run the program."""
+            STATE.flags.add("loaded-program")
             forward = functools.partial(self.saved.forward, *inputs)
             return to_static.run(forward, self.training, by_parts=False)
 
