@@ -26,8 +26,8 @@ LOADED_PROGRAM = "loaded-program"
 FREED_LATE: Mapping[str, float] = MappingProxyType({"static-graph": 0.06, LOADED_PROGRAM: 0.30})
 """By flag: what a program on the CPU may need beyond its estimate, as a share, for its executor's
 threads free late by chance. Of 51 runs of nine programs 44 stayed within 6 %; those of small
-batches with large weights did not always. A network that was saved is one program from its inputs to its
-outputs, all of which the threads share: 9 to 30 % more were seen."""
+batches with large weights did not always. A network that was saved is one program from its inputs
+to its outputs, all of which the threads share: 9 to 30 % more were seen."""
 WORKSPACE_CAP_MIB = terms("gpu").conv_workspace_cap_mib
 
 
