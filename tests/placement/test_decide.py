@@ -17,6 +17,7 @@ from gpuconsole.core.fleet import (
     PeerLink,
 )
 from gpuconsole.core.jobs import Task
+from gpuconsole.core.services import SERVICE, Service
 from gpuconsole.placement import (
     POLICIES,
     Board,
@@ -520,6 +521,10 @@ def test_a_step_bound_by_memory_prefers_the_wider_bus() -> None:
     assert "A step takes about" in text
     assert chosen(Work(flops=1e13, bytes=1e6))[0] == "rtx"
     assert "TFLOPS" in chosen(None)[1]
+    served = wants(kind=SERVICE, service=Service(8040))
+    decision = decide(replace(served, work=Work(1e9, 1e10)), hosts, {}, speedy, NOW)
+    assert decision.chosen is not None
+    assert "step" not in " ".join(decision.chosen.reasons)
 
 
 def test_devices_without_figures_are_compared_by_what_all_have() -> None:

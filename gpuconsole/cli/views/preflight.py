@@ -320,9 +320,10 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
         )
         > 1
     )
-    shown = table("VERDICT", *(["NEEDS"] * needs), "ROOM LEFT", "MAX BATCH", "OOM", "STEP",
+    time = "STEP" if any(map(_may_train, verdicts)) else "PASS"
+    shown = table("VERDICT", *(["NEEDS"] * needs), "ROOM LEFT", "MAX BATCH", "OOM", time,
                   *(["HOST"] * hosts), "DEVICE",
-                  right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", "STEP"))  # fmt: skip
+                  right=("NEEDS", "ROOM LEFT", "MAX BATCH", "OOM", time))  # fmt: skip
     for verdict, count in _grouped(verdicts):
         largest = verdict.max_batch_size
         shown.add_row(
@@ -336,6 +337,12 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             text(f"{count} x {verdict.device}" if count > 1 else verdict.device),
         )
     return shown
+
+
+def _may_train(verdict: Verdict) -> bool:
+    """Return False for a script that has no gradients: its time is that of a forward pass."""
+    memory = verdict.memory
+    return memory is None or bool(memory.gradients_mib or memory.optimizer_mib)
 
 
 def _batch(largest: int | None) -> str:

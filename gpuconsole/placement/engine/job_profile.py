@@ -208,11 +208,11 @@ def _rates(
 
     Steps a second by the roofline, where the work of a step is known and the figures of every kind
     allow it, for only like may be compared with like; else the FP16 rate in TFLOPS, or the FP32
-    rate of a task that does not allow mixed precision.
+    rate of a task that does not allow mixed precision. A service makes no steps.
     """
     if request.rates is not None:
         return [request.rates.get(kind.model, 0.0) for kind in kinds], False
-    if request.work is not None:
+    if request.work is not None and request.task.service is None:
         steps = [_step_rate(request.work, spec) for spec in specs]
         if all(rate for rate, code in zip(steps, codes, strict=True) if not code):
             return steps, True

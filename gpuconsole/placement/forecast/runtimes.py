@@ -183,7 +183,8 @@ class RunTimes:
             spread = _mixed(deviation, spread, len(group.logs))
         key, nearest = groups[0]
         runs = len(nearest.logs)
-        return Prediction(exp(middle), max(LEAST_SPREAD, spread), runs, _source(key, runs, user))
+        source = _source(key, runs, user, script)
+        return Prediction(exp(middle), max(LEAST_SPREAD, spread), runs, source)
 
 
 def _mixed(own: float, general: float, runs: int) -> float:
@@ -193,21 +194,26 @@ def _mixed(own: float, general: float, runs: int) -> float:
 def _keys(
     user: str, script: str, args: tuple[str, ...], devices: int, digest: str
 ) -> tuple[_Key, ...]:
-    """Return the groups of a job, nearest first."""
-    return (
+    """Return the groups of a job, nearest first. Of sessions, which have no script, and of scripts
+    neither says anything about the other."""
+    groups = (
         ("same", user, script, args, devices),
         ("user and script", user, script),
         ("script", digest or script),
-        ("user", user),
     )
+    return (*groups, ("user", user)) if script else groups
 
 
 def _on_model(user: str, script: str, args: tuple[str, ...], devices: int, model: str) -> _Key:
     return ("here", user, script, args, devices, model)
 
 
-def _source(key: _Key, runs: int, user: str) -> str:
+def _source(key: _Key, runs: int, user: str, script: str) -> str:
+    """Return what a prediction was learned from; without a script that is sessions to work in."""
     times = "1 run" if runs == 1 else f"{runs} runs"
+    if not script:
+        times = "1 session" if runs == 1 else f"{runs} sessions"
+        return f"{times} of others" if key[0] == "script" else f"{times} of {user}"
     return {
         "here": f"{times} with the same arguments on {key[-1]}",
         "same": f"{times} with the same arguments",

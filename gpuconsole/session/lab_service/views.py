@@ -9,6 +9,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.incidents import Evidence, Incident
 from gpuconsole.core.jobs import Attempt, Job, Task
+from gpuconsole.core.services import Replica, Service
 
 FAILED = " failed: "
 """Separates a job's name from why it failed, in the evidence of incidents."""
@@ -20,7 +21,7 @@ def public(job: Job) -> Job:
     attempts = tuple(map(_public_attempt, job.attempts))
     return replace(
         job, task=_public_task(job.task), attempts=attempts, cause="", detail="", estimate=None,
-        replica=None,
+        replica=_public_replica(job),
     )  # fmt: skip
 
 
@@ -99,7 +100,28 @@ def _public_task(task: Task) -> Task:
         at_most=task.at_most,
         framework=task.framework,
         kind=task.kind,
+        service=None if task.service is None else _public_service(task.service),
     )
+
+
+def _public_service(service: Service) -> Service:
+    """Return how many replicas a service has and what becomes of them; nothing of its checks."""
+    return Service(
+        service.port,
+        replicas=service.replicas,
+        restart=service.restart,
+        drain_s=service.drain_s,
+        preemptible=service.preemptible,
+        scaled_at=service.scaled_at,
+    )
+
+
+def _public_replica(job: Job) -> Replica | None:
+    """Return how a replica is, without what its checks said and why it leaves. Like attempts as
+    everybody sees them it names no container: it is that of the last attempt."""
+    if job.replica is None:
+        return None
+    return replace(job.health, container="", said="", leaving_for="")
 
 
 def _public_attempt(attempt: Attempt) -> Attempt:

@@ -281,12 +281,23 @@ def running_attempt(job: Job, rank: int = 0) -> Attempt:
         )
     if not attempt.container_name:
         # The lab's service does not name the containers of others.
-        raise RefusedError(
-            "Not your job",
-            msg("Job {id} belongs to {user}.", id=job.id, user=clean(job.user, 80)),
-            "Its owner and the lab's operators may act on it.",
-        )
+        raise _not_yours(job)
     return attempt.parts[rank]
+
+
+def require_own_service(replica: Job) -> None:
+    """Raise RefusedError for a replica of another user's service in the lab's queue."""
+    if not replica.task.script:
+        # The lab's service does not name the scripts of others.
+        raise _not_yours(replica)
+
+
+def _not_yours(job: Job) -> RefusedError:
+    return RefusedError(
+        "Not your job",
+        msg("Job {id} belongs to {user}.", id=job.id, user=clean(job.user, 80)),
+        "Its owner and the lab's operators may act on it.",
+    )
 
 
 async def _up(reader: asyncio.StreamReader, stream: ByteStream, pauses: Pauses) -> None:

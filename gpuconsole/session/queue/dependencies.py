@@ -122,16 +122,17 @@ def _after_job(condition: Condition, other: Job) -> _Left | None:
 def _after_sweep(condition: Condition, jobs: Sequence[Job]) -> _Left | None:
     if condition.kind == "afterok":
         return _after_good_sweep(condition.needed, jobs)
+    group, members = _words_for(jobs)
     left = tuple(job for job in jobs if not _over(job))
     if left:
-        done = f"{len(jobs) - len(left)} of its {len(jobs)} jobs have ended"
+        done = f"{len(jobs) - len(left)} of its {len(jobs)} {members} have ended"
         if condition.kind == "afterany":
-            return _Left(f"It comes after sweep {condition.needed}: {done}.", left)
-        start = f"It starts only if a job of sweep {condition.needed} ends without success"
+            return _Left(f"It comes after {group} {condition.needed}: {done}.", left)
+        start = f"It starts only if a job of {group} {condition.needed} ends without success"
         return _Left(f"{start}: {done}.", left)
     if condition.kind == "afterany" or any(job.state is not JobState.SUCCEEDED for job in jobs):
         return None
-    reason = f"It starts only if a job of sweep {condition.needed} fails, and all ended well."
+    reason = f"It starts only if a job of {group} {condition.needed} fails, and all ended well."
     return _Left(reason, options=("Cancel this one.",), never=True)
 
 
@@ -140,12 +141,18 @@ def _after_good_sweep(name: str, jobs: Sequence[Job]) -> _Left | None:
     if not left:
         return None
     bad = [job for job in left if _over(job)]
-    done = f"{len(jobs) - len(left)} of its {len(jobs)} jobs have ended well"
+    group, members = _words_for(jobs)
+    done = f"{len(jobs) - len(left)} of its {len(jobs)} {members} have ended well"
     options: tuple[str, ...] = ()
     if bad:
         done += f", {len(bad)} did not: {bad[0].task.name} {_end(bad[0])}"
         options = (msg("Retry {job}.", job=bad[0].id), "Cancel this one.")
-    return _Left(f"It comes after sweep {name}: {done}.", tuple(bad or left), options, bool(bad))
+    return _Left(f"It comes after {group} {name}: {done}.", tuple(bad or left), options, bool(bad))
+
+
+def _words_for(jobs: Sequence[Job]) -> tuple[str, str]:
+    """Return what a group of jobs is called, and what its members are."""
+    return ("sweep", "jobs") if jobs[0].task.service is None else ("service", "replicas")
 
 
 def _end(job: Job) -> str:

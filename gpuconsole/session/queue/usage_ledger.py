@@ -10,7 +10,7 @@ from statistics import median
 from gpuconsole.config import LabSettings
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import FleetSnapshot
-from gpuconsole.core.jobs import Attempt, Job, JobState
+from gpuconsole.core.jobs import ADOPTED, Attempt, Job, JobState
 from gpuconsole.core.submission.time_limits import time_limit
 from gpuconsole.placement.forecast.runtimes import PastRun, Prediction, RunTimes
 from gpuconsole.placement.rules.quotas import Use
@@ -34,6 +34,12 @@ def devices_by_host(attempt: Attempt) -> dict[str, int]:
     for member in attempt.members:
         held[member.host] = held.get(member.host, 0) + len(member.device_uuids)
     return held
+
+
+def _has_own_end(job: Job) -> bool:
+    """Return True where runs of its like tell how long a job runs: not of a service, which is kept
+    running, nor of a job that was found on a host and is not known."""
+    return job.task.service is None and job.task.kind != ADOPTED
 
 
 class Ledger:
@@ -95,6 +101,8 @@ class Ledger:
         return self._foretold[key]
 
     def _predict(self, job: Job, devices: int, model: str) -> Prediction | None:
+        if not _has_own_end(job):
+            return None
         digest = str((job.estimate or {}).get("digest") or "")
         task = job.task
         return self.runs.predict(job.user, task.script, task.args, devices, model, digest)
@@ -105,8 +113,6 @@ class Ledger:
         task, limit = job.task, time_limit(job.task, self._longest_s)
         if task.run_time_s is not None:
             expected: float | None = task.run_time_s
-        elif task.service is not None:
-            expected = None
         else:
             prediction = self.prediction(job, devices)
             expected = task.time_limit_s if prediction is None else prediction.left_s(worked_s(job))
@@ -135,9 +141,6 @@ class Ledger:
         """Return when an attempt that began at `since` should end by itself."""
         if job.task.run_time_s is not None:
             return since + job.task.run_time_s
-        if job.task.service is not None:
-            # How long others of it ran says nothing: a service has no end of its own.
-            return None
         devices = sum(devices_by_host(attempt).values())
         model = self._models.get((job.id, attempt.number), "")
         prediction = self.prediction(job, devices, model)
@@ -225,7 +228,7 @@ class Ledger:
                 self._waits.append(attempt.created_at - since)
         well = job.state is JobState.SUCCEEDED and attempt is job.attempt
         # Beside another it took longer than it would alone.
-        if not well or attempt.started_at is None or attempt.shared:
+        if not well or attempt.started_at is None or attempt.shared or not _has_own_end(job):
             return
         self.runs.add(
             PastRun(

@@ -61,7 +61,10 @@ def left_s(job: Job, progress: Progress | None, step_s: float | None) -> float |
 
 
 def foreseen_step_s(job: Job, model: str) -> tuple[float, float] | None:
-    """Return how long a step should take as preflight estimated it for a device: least and most."""
+    """Return how long a step should take as preflight estimated it for a device: least and most.
+    None of a service, which makes no steps."""
+    if job.task.service is not None:
+        return None
     for verdict in (job.estimate or {}).get("verdicts") or ():
         span = verdict.get("step_s")
         if span and (not model or verdict.get("device") == model):

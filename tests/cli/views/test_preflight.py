@@ -154,6 +154,15 @@ def test_equal_devices_of_a_host_stand_in_one_row() -> None:
     assert "4.2-17 ms" in rows[0]
 
 
+def test_the_time_of_a_script_without_gradients_is_that_of_a_pass() -> None:
+    served = replace(MEMORY, gradients_mib=0.0, optimizer_mib=0.0)
+    for memory, heading, other in ((MEMORY, "STEP", "PASS"), (served, "PASS", "STEP")):
+        found = (replace(verdict(), memory=memory),)
+        text = "\n".join(shown(Report(replace(ESTIMATE, memory=memory), found)))
+        assert heading in text
+        assert other not in text
+
+
 def test_what_is_not_known_of_a_device_is_not_made_up() -> None:
     bare = Verdict("Ascend 910A", "", "npu", "unknown", None, None, None)
     [row] = [line for line in shown(Report(ESTIMATE, (bare,))) if "Ascend" in line]

@@ -131,6 +131,21 @@ def test_only_the_newest_runs_count() -> None:
     assert found.spread == pytest.approx(LEAST_SPREAD)
 
 
+def test_sessions_are_called_so_and_scripts_say_nothing_about_them() -> None:
+    scripts = [run(HOUR) for _ in range(4)]
+    assert predict(scripts, script="") is None
+    sessions = [run(60.0, script="") for _ in range(2)]
+    found = predict([*scripts, *sessions], script="")
+    assert found is not None
+    assert found.run_time_s == pytest.approx(60.0)
+    assert found.source == "2 sessions of ada"
+    others = [run(60.0, user="bob", script="") for _ in range(3)]
+    found = predict(others, script="")
+    assert found is not None
+    assert found.source == "3 sessions of others"
+    assert predict(sessions * 3) is None
+
+
 def test_what_is_left_of_a_run_that_overruns_grows() -> None:
     found = Prediction(1000.0, 1.0, 9, "9 runs")
     assert found.left_s(0.0) == pytest.approx(1000.0)

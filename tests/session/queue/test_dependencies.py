@@ -9,6 +9,7 @@ import pytest
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.services import SERVICE, Service
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.errors import UsageError
 from gpuconsole.session.dispatch.dependants import Dependants
@@ -90,6 +91,20 @@ def test_why_says_what_must_happen() -> None:
     assert over is not None
     assert over.reason.endswith("ends without success, and that ended well.")
     assert over.options == ("Cancel this one.",)
+
+
+def test_why_names_a_service_as_one() -> None:
+    made = ended(RUNNING, "ocr", "ocr[1]")
+    replica = replace(made, task=replace(made.task, kind=SERVICE, service=Service(8040)))
+    for kind, reason in (
+        ("", "It comes after service ocr: 0 of its 1 replicas have ended well."),
+        ("afterany:", "It comes after service ocr: 0 of its 1 replicas have ended."),
+        ("afternotok:", "It starts only if a job of service ocr ends without success: "
+                        "0 of its 1 replicas have ended."),
+    ):  # fmt: skip
+        why = Order([replica]).held_back(job("x", after=(f"{kind}ocr",)))
+        assert why is not None
+        assert why.reason == reason
 
 
 def test_conditions_are_read_strictly() -> None:

@@ -10,6 +10,7 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Attempt, EndedBy, Job, JobState, Member, Task
+from gpuconsole.core.services import SERVICE, Service
 from gpuconsole.session.queue.usage_ledger import Ledger, worked_s
 
 NOW = 1_800_000_000.0
@@ -98,6 +99,20 @@ def test_run_times_come_from_runs_that_ended_well() -> None:
     assert ledger.run_time_s(job("q", JobState.QUEUED), 1) == pytest.approx(HOUR)
     said = job("s", JobState.QUEUED, run_time_s=77.0)
     assert ledger.run_time_s(said, 1) == 77.0
+
+
+def test_no_end_is_expected_of_a_service_and_its_runs_say_nothing_about_others() -> None:
+    ledger = Ledger(LabSettings())
+    served = {"kind": SERVICE, "service": Service(8040)}
+    ended = [
+        job(str(n), JobState.SUCCEEDED, tried(1, NOW, NOW + HOUR), **served) for n in range(4)
+    ]
+    ledger.follow(ended, EMPTY)
+    assert ledger.prediction(job("q", JobState.QUEUED), 1) is None
+    ledger.follow([job("t", JobState.SUCCEEDED, tried(1, NOW, NOW + HOUR))], EMPTY)
+    assert ledger.prediction(job("q", JobState.QUEUED), 1) is not None
+    assert ledger.prediction(job("s", JobState.QUEUED, **served), 1) is None
+    assert ledger.run_time_s(job("s", JobState.QUEUED, **served), 1) is None
 
 
 def test_an_end_is_expected_by_the_runs_before_and_moves_when_it_is_passed() -> None:
