@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from gpuconsole.core.engines.terminals import SESSIONS
 from gpuconsole.core.fleet import Device, Host
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
@@ -64,7 +65,8 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     if code == "held":
         return _held(survey, spot)
     if code in ("exclusive", "unknown", "foreign"):
-        return msg(f"{_EMPTY_ONLY[code]}; {{used_text}}.", used_text=_occupied(device))
+        why = _NOT_SAID if code == "unknown" and task.kind in SESSIONS else _EMPTY_ONLY[code]
+        return msg(f"{why}; {{used_text}}.", used_text=_occupied(device))
     if code == "aside" and (shun := profile.shun(host.name)) is not None:
         return shun.sentence
     if code in ("host", "engine", "drained", "aside"):
@@ -97,6 +99,7 @@ def sentence(survey: Survey, cell: Cell, spot: Spot, code: str) -> str:
     return "It is divided into MIG slices; only the slices take jobs."
 
 
+_NOT_SAID = "No amount of memory was asked for, so only an empty device will do"
 _EMPTY_ONLY = {
     "exclusive": "The task wants a device to itself",
     "unknown": "The estimate is unknown, so only an empty device will do",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuconsole.core.engines.terminals import SESSIONS
 from gpuconsole.core.fleet import Device
 from gpuconsole.core.services import SERVICE
 from gpuconsole.core.units import format_mib, format_step
@@ -69,6 +70,8 @@ def _terms(pick: Pick, profile: Profile, board: Board) -> list[str]:
 def _need(pick: Pick, profile: Profile) -> str:
     cell, spots = pick.chosen[0]
     need = profile.request.need_mib
+    if need is None and profile.request.task.kind in SESSIONS:
+        return "No amount of memory was asked for, so it gets the empty device to itself."
     if need is None:
         return "The estimate is unknown, so it gets the empty device to itself."
     usable = profile.usable_mib(cell.kind, cell.spare_mib if not pick.shared else float("inf"))

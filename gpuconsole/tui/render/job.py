@@ -171,7 +171,8 @@ def _memory_line(ink: Ink, job: Job, snapshot: FleetSnapshot, width: int) -> lis
     peak = whole_peak_mib(job)
     held, shared = _held_now(job, snapshot)
     say = ink.say
-    words = say(f"predicted up to {format_mib(job.estimate_mib)}")
+    predicted = f"predicted up to {format_mib(job.estimate_mib)}"
+    words = say("not predicted" if job.estimate_mib is None else predicted)
     words += say(f"   job peak {format_mib(peak)}")
     if held is not None:
         words += say(f"   now {format_mib(held)}")

@@ -31,7 +31,7 @@ from gpuconsole.tui.render.job import (
     head_lines,
     short_head,
 )
-from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, memory_title, until
 from gpuconsole.tui.render.plots.time_plot import Scale, plot_lines
 from gpuconsole.tui.render.plots.training_curves import curve_lines, drawn_with, plots_of
 from gpuconsole.tui.render.queue import in_order
@@ -120,7 +120,8 @@ class JobScreen(LogScreen):
             lines = [[(self.ink.say(line), self.ink.text)] for line in words]
             empty.update(text(lines), layout=False)
             return
-        self.console.job_id = job.id
+        # One that was just queued may not be in the picture yet.
+        self.console.job_id = self.console.job_id or job.id
         self.follow_log(job)
         if (job.id, job.attempt) != self._docker_of:
             # The account and the devices are known only once the attempt is on its host.
@@ -372,7 +373,7 @@ class JobScreen(LogScreen):
         if not panel.display or not panel.size.width:
             return
         attempt = self.shown_attempt(job)
-        title = "device memory against the prediction"
+        title = memory_title(job.estimate_mib)
         panel.entitle(title)
         if attempt is None or attempt.started_at is None:
             panel.put([[(self.ink.say("It has not run yet."), self.ink.muted)]])

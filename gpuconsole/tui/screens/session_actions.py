@@ -53,6 +53,7 @@ async def _opened(screen: ConsoleScreen, kind: str) -> None:
     except ConsoleError as error:
         screen.console.tell_error(error)
         return
+    screen.console.paint(force=True)
     screen.console.open_job(job.id)
     screen.tell(msg("Session {name} is queued; B enters it once it runs.", name=job.task.name))
 

@@ -19,7 +19,7 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
 from gpuconsole.session.logs.tail import last_lines
 from gpuconsole.tui.render.log_line import marked
-from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, until
+from gpuconsole.tui.render.plots.memory_plot import Bounds, memory_lines, memory_title, until
 from gpuconsole.tui.render.plots.training_curves import curve_lines, plots_of
 from gpuconsole.tui.render.queue_detail import (
     fullest,
@@ -157,7 +157,7 @@ class JobDetail(Horizontal):
             share = job.task.threshold(session.settings.memory_threshold)
             limit = share * device.memory_total_mib
         over = msg("over {time}", time=format_duration(series.end - series.start))
-        panel.entitle("device memory against the prediction", over)
+        panel.entitle(memory_title(job.estimate_mib), over)
         bounds, width = Bounds(job.estimate_mib, limit), panel.inner_width
         panel.put(memory_lines(ink_of(self), series, bounds, width, panel.size.height))
 

@@ -17,14 +17,18 @@ def session_of(kind: str, state: JobState = JobState.RUNNING) -> Job:
 
 async def test_a_session_is_opened_from_the_fleet_and_its_job_is_shown() -> None:
     for keys, kind in ((("enter",), "session"), (("tab", "enter"), "jupyter")):
-        session = FakeSession()
+        session = FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))
         async with opened(session) as console:
-            await console.press("B")
+            await console.press("3")
+            await console.shows("ana-0001")
+            await console.press("1", "B")
             await console.shows("Open a session?", "JupyterLab", "until it is ended")
             await console.press(*keys)
             await console.told(f"Session {kind} is queued")
             assert session.calls.count(("open", kind)) == 1
             assert console.app.job_id == "ana-0009"
+            # Not that of a job which was there before.
+            await console.shows("ana-0009")
 
 
 async def test_leaving_the_dialog_opens_none_and_an_error_is_said() -> None:

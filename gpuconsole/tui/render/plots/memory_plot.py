@@ -41,6 +41,11 @@ def until(series: Series, end: float) -> Series:
     )  # fmt: skip
 
 
+def memory_title(estimate_mib: float | None) -> str:
+    """Return the title of the plot of a job's device memory."""
+    return "device memory" if estimate_mib is None else "device memory against the prediction"
+
+
 def memory_lines(ink: Ink, series: Series, bounds: Bounds, width: int, height: int) -> Lines:
     """Return the plot in `height` lines, the last of which says what it shows."""
     peak = series.peak
