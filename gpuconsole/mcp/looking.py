@@ -137,7 +137,8 @@ class Looking:
             "image": task.image or None,
             "devices_asked": task.devices if task.devices is not None else "auto",
             "priority": task.priority,
-            "sweep": task.sweep or None,
+            # What the replicas of a service share is in its `service`.
+            "sweep": (task.sweep or None) if task.service is None else None,
             "placement_reasons": list(attempt.placement_reasons) if attempt else [],
         }
 

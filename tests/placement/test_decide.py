@@ -231,6 +231,18 @@ def test_an_unknown_estimate_gets_an_empty_device_and_says_so() -> None:
     assert chosen.reasons[0] == ("The estimate is unknown, so it gets the empty device to itself.")
 
 
+def test_of_a_session_no_estimate_is_spoken_of() -> None:
+    chosen = place(wants(None, kind="session"), up("h", card("u"))).chosen
+    assert chosen is not None
+    assert chosen.reasons[0].startswith("No amount of memory was asked for")
+    used = place(wants(None, kind="jupyter"), up("h", card("u", memory_used_mib=9 * GIB)))
+    assert used.chosen is None
+    assert [refused.reason for refused in used.rejections] == [
+        "No amount of memory was asked for, so only an empty device will do; 9.0 GiB "
+        "are held by something that cannot be seen."
+    ]
+
+
 # --- ranking ------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from textual import events, on
 
 from gpuconsole.core.filters import Filter
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.row_list import Rows
 
@@ -25,6 +26,18 @@ class ListScreen(ConsoleScreen):
         self._filter = Filter()
         self._filter_text = ""
         self._ids: Sequence[str] = ()
+        self._noted = -1
+        """How many rows match, as the filter's bar says."""
+
+    def show(self, picture: Picture, *, frame: bool = True) -> None:
+        """Draw a new picture, and say how many rows of it match."""
+        super().show(picture, frame=frame)
+        if self.ready and self._filter_text and len(self._ids) != self._noted:
+            self._noted = len(self._ids)
+            say = self.ink.say
+            some = f"{self._noted} {self.THINGS} match"
+            matches_text = say(f"1 {self.THINGS[:-1]} matches" if self._noted == 1 else some)
+            self.query_one(FilterBar).note(matches_text + say("   esc clears"))
 
     def action_filter(self) -> None:
         """Type a filter."""
@@ -53,12 +66,8 @@ class ListScreen(ConsoleScreen):
     @on(FilterBar.Changed)
     def _filter_typed(self, event: FilterBar.Changed) -> None:
         self._filter, self._filter_text = event.filter, event.text.strip()
+        self._noted = -1
         self.show(self.picture)
-        if self._filter_text:
-            say = self.ink.say
-            some = f"{len(self._ids)} {self.THINGS} match"
-            matches_text = say(f"1 {self.THINGS[:-1]} matches" if len(self._ids) == 1 else some)
-            self.query_one(FilterBar).note(matches_text + say("   esc clears"))
 
     @on(FilterBar.Left)
     def _filter_left(self) -> None:

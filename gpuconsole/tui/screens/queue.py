@@ -120,7 +120,7 @@ class QueueScreen(ListScreen):
             "hold": any(job.state in job_actions.WAITING for job in jobs),
             "retry": any(job.state.ended for job in jobs),
             "filter": True,
-            "compare": len(self._marked) > 1 or bool(jobs and jobs[0].task.sweep),
+            "compare": len(self._marked) > 1 or bool(jobs and _is_of_sweep(jobs[0])),
             "usage": True,
             "submit": True,
             "why": bool(jobs),
@@ -209,7 +209,7 @@ class QueueScreen(ListScreen):
         marked, job = self._marked, self._chosen
         if len(marked) > 1:
             self._compare(msg("{n} jobs", n=len(marked)), [job.id for job in marked])
-        elif job is not None and job.task.sweep:
+        elif job is not None and _is_of_sweep(job):
             self._compare(job.task.sweep, [job.task.sweep])
         else:
             self.tell("It is in no sweep; space marks jobs that are to be compared.")
@@ -423,6 +423,11 @@ class QueueScreen(ListScreen):
         """The jobs that a verb acts on now."""
         job = self._chosen
         return self._marked or ((job,) if job is not None else ())
+
+
+def _is_of_sweep(job: Job) -> bool:
+    """Whether a job is one of a sweep: replicas of a service are a group, too, and try nothing."""
+    return bool(job.task.sweep) and job.task.service is None
 
 
 def _same(first: object, other: object) -> bool:

@@ -56,6 +56,26 @@ async def test_of_another_job_the_key_says_that_it_is_no_service() -> None:
         await console.shows("resnet is no replica of a service that runs.")
 
 
+async def test_its_replicas_are_no_sweep_to_be_compared() -> None:
+    session = FakeSession(jobs_now=(HEALTHY, WAITING))
+    async with opened(session) as console:
+        await console.press("2")
+        await console.shows("Z replicas")
+        assert "M compare" not in console.text
+        await console.press("M")
+        await console.told("It is in no sweep")
+
+
+async def test_the_filter_counts_replicas_that_are_added() -> None:
+    session = FakeSession(jobs_now=(HEALTHY, job("resnet", JobState.RUNNING)))
+    async with opened(session) as console:
+        await console.press("2", "slash")
+        await console.type("ocr")
+        await console.shows("1 job matches")
+        session.jobs_now = (*session.jobs_now, WAITING)
+        await console.shows("2 jobs match")
+
+
 async def test_its_port_is_opened_for_the_service() -> None:
     session = FakeSession(jobs_now=(HEALTHY,))
     async with opened(session) as console:
