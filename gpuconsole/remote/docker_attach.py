@@ -10,6 +10,7 @@ only watch, and the time of the last input is that of the last output.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import posixpath
@@ -43,6 +44,8 @@ LARGEST = 4096
 """Columns or rows of a window."""
 LEAVE = "ctrl-^,ctrl-^"
 SHARED = b"All who look may type here. Enter shows the prompt."
+_STAT = "X-Docker-Container-Path-Stat"
+"""The header in which an engine describes a path: JSON in base64."""
 _PRINT = 'printf "\n%s\n" "$1" >/proc/1/fd/1'
 _SETTLE_TRIES, _SETTLE_S = 50, 0.1
 """How often, and after which pause (s), an engine is asked again whether a container has ended
@@ -50,13 +53,13 @@ after the end of its output."""
 
 
 def lacks_python(client: docker.APIClient, container: str) -> bool:
-    """Return True if a container that is created has no Python on its PATH."""
+    """Return True if a container that is created has no Python on its PATH, or Python 2 alone."""
     details = client.inspect_container(container)["Config"]
     pairs = (str(item).partition("=") for item in details.get("Env") or ())
     path = next((value for name, _, value in pairs if name == "PATH"), "") or USUAL_PATH
     folders = [folder for folder in path.split(":") if folder.startswith("/")][:MOST_FOLDERS]
     return not any(
-        _has_file(client, container, posixpath.join(folder, name))
+        _has_python(client, container, posixpath.join(folder, name))
         for folder in folders
         for name in PYTHONS
     )
@@ -224,14 +227,29 @@ def written(tail: bytes) -> bytes:
     return tail if len(tail) < KEPT else tail[tail.find(b"\n") + 1 :]
 
 
-def _has_file(client: docker.APIClient, container: str, path: str) -> bool:
-    """Return True if a path is there, without following a link in its last part."""
+def _has_python(client: docker.APIClient, container: str, path: str) -> bool:
+    """Return True if a path is there and is not Python 2: a link to it, or a file beside which
+    `python2` lies."""
+    target = _target(client, container, path)
+    if target is None or posixpath.basename(target).startswith("python2"):
+        return False
+    # What has a version in its name is that one.
+    plain = posixpath.basename(target or path) == "python"
+    return not plain or _target(client, container, f"{path}2") is None
+
+
+def _target(client: docker.APIClient, container: str, path: str) -> str | None:
+    """Return what a link leads to, "" for what is no link, and None where there is nothing."""
     url = f"{client.base_url}/v{client.api_version}/containers/{container}/archive"
     response = client.head(url, params={"path": path}, timeout=client.timeout)
     if response.status_code == 404:
-        return False
+        return None
     checked(response)
-    return True
+    try:
+        said = json.loads(base64.b64decode(response.headers.get(_STAT, "")))
+        return str(said["linkTarget"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _resize(client: docker.APIClient, container: str, columns: int, rows: int) -> None:

@@ -22,6 +22,8 @@ from gpuconsole.waiting import within
 CHUNK = 64 * 1024
 NO_PROGRAM = (126, 127)
 """How a command ends that could not be started: not allowed to run, or not there."""
+UNKNOWN_OPTION = 2
+"""How Python 2 ends, which does not know ours."""
 
 
 class RawStream:
@@ -120,12 +122,12 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
             return DialedStream(raw, head[1:])
         await raw.close()
         status = await calls.run(doing, _status, command_.id)
-        if status not in NO_PROGRAM:
+        if status not in NO_PROGRAM and (head or status != UNKNOWN_OPTION):
             raise _refused(calls.host, target, head)
     raise NotHereError(
-        "The image has no Python",
+        "The image has no Python 3",
         msg(
-            "{short} on {host} has none, through which its ports are reached.",
+            "{short} on {host} has no Python 3.6 or later, through which its ports are reached.",
             short=short,
             host=calls.host,
         ),

@@ -14,16 +14,15 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.errors import RefusedError
 from gpuconsole.session.interactive.attached import AttachedTerminal
+from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from gpuconsole.waiting import within
 from tests.real.rig import terminal as rig
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import LabHost
-from tests.real.rig.image import PADDLE_IMAGE, paddle_image
+from tests.real.rig.image import BARE_IMAGE, PADDLE_IMAGE, with_python_2, without_python
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, until, wait_until
-
-BARE_IMAGE = "lab/bare:1"
 
 
 async def begun(session: Session, **more: object) -> Job:
@@ -226,9 +225,43 @@ def empty_image() -> bytes:
     return out.getvalue()
 
 
-def without_python(engine: LabDocker) -> None:
-    """Make an image that has a shell and no Python."""
-    paddle_image(engine, BARE_IMAGE, env={"PATH": "/nowhere", "SHELL": "/bin/bash"})
+@pytest.mark.parametrize(
+    "names", [("python2.7", "python2", "python"), ("python", "python2")], ids=("links", "files")
+)
+async def test_an_image_of_python_2_has_a_shell_and_no_ports(
+    session: Session, engine: LabDocker, names: tuple[str, ...]
+) -> None:
+    image = await asyncio.to_thread(with_python_2, engine, *names)
+    job = await begun(session, image=image)
+    terminal = await session.attach(job.id, 100, 30)
+    await hears(terminal, "All who look may type here.")
+    await does(terminal, "echo $((40+2))-$0", "42-/bin/bash\r\n")
+    await session.forward(job.id, 7007)
+    (forward,) = session.forwards.open_now()
+    reader, writer = await asyncio.open_connection(HOME, forward.info.local_port)
+    assert await within(PATIENCE_S, reader.read()) == b""
+    writer.close()
+    assert "has no Python 3.6 or later, through which its ports are reached" in str(
+        forward.info.trouble
+    )
+    await terminal.write(b"exit\n")
+    await job_is(session, job, JobState.SUCCEEDED)
+    await terminal.close()
+    lab = await session.jupyter(image=image)
+    await until(lambda: session.job(lab.id).state.ended)
+    assert session.job(lab.id).cause == "The image has no JupyterLab."
+
+
+async def test_a_python_that_is_too_old_and_does_not_show_it_is_said(
+    session: Session, engine: LabDocker
+) -> None:
+    image = await asyncio.to_thread(with_python_2, engine, "python")
+    job = await session.shell(image=image)
+    await until(lambda: session.job(job.id).state.ended)
+    ended = session.job(job.id)
+    assert (ended.state, ended.cause) == (
+        JobState.FAILED, "The image has no Python 3.6 or later."
+    )  # fmt: skip
 
 
 async def test_the_command_in_a_terminal(

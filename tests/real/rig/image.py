@@ -19,6 +19,13 @@ from types import MappingProxyType
 from tests.real.rig.docker import LabDocker
 
 PADDLE_IMAGE = "lab/paddle:1"
+PROGRAMS = "/opt/lab/programs"
+BARE_IMAGE, OLD_IMAGE = "lab/bare:1", "lab/old:1"
+PYTHON_2 = """#!/bin/sh
+echo "Unknown option: -I" >&2
+exit 2
+"""
+"""What Python 2 does with the options that we give."""
 
 
 def why_no_paddle() -> str:
@@ -33,10 +40,12 @@ def paddle_image(
     modules: Mapping[str, str] = MappingProxyType({}),
     env: Mapping[str, str] = MappingProxyType({}),
     packages: Sequence[Path] = (),
+    programs: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Make the image on an engine and return its name. It has sh, coreutils, python and Paddle;
     `modules` are put on Python's path before Paddle, by their file names, and folders of this
-    machine with further `packages` behind it."""
+    machine with further `packages` behind it. `programs` lie in `PROGRAMS`: the text of a script
+    (`#!`), or what a link leads to."""
     repository, _, tag = name.rpartition(":")
     changes = [
         "ENV PATH=/opt/lab/bin:/usr/local/bin:/usr/bin:/bin",
@@ -45,9 +54,22 @@ def paddle_image(
         *(f'ENV {key}="{value}"' for key, value in env.items()),
     ]
     lab.client().import_image_from_data(
-        _skeleton(modules), repository=repository, tag=tag, changes=changes
+        _skeleton(modules, programs), repository=repository, tag=tag, changes=changes
     )
     return name
+
+
+def without_python(lab: LabDocker) -> str:
+    """Make an image that has a shell and no Python; return its name."""
+    return paddle_image(lab, BARE_IMAGE, env={"PATH": "/nowhere", "SHELL": "/bin/bash"})
+
+
+def with_python_2(lab: LabDocker, *names: str, name: str = OLD_IMAGE) -> str:
+    """Make an image that has a shell and Python 2 alone, by these names: the first is the program,
+    the others are links to it. Return the image's name."""
+    programs = {names[0]: PYTHON_2, **dict.fromkeys(names[1:], names[0])}
+    env = {"PATH": PROGRAMS, "SHELL": "/bin/bash"}
+    return paddle_image(lab, name, env=env, programs=programs)
 
 
 def _packages() -> Path:
@@ -63,7 +85,7 @@ def _folders() -> list[str]:
     return ["/usr", *(folder for folder in outside if not folder.startswith("/usr/"))]
 
 
-def _skeleton(modules: Mapping[str, str]) -> bytes:
+def _skeleton(modules: Mapping[str, str], programs: Mapping[str, str]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         # A folder, not a link into /usr: Docker binds its own init below it.
@@ -78,6 +100,13 @@ def _skeleton(modules: Mapping[str, str]) -> bytes:
         _add(tar, "opt/lab/python", tarfile.DIRTYPE)
         for name, text in modules.items():
             _file(tar, f"opt/lab/python/{name}", text.encode())
+        _add(tar, PROGRAMS.lstrip("/"), tarfile.DIRTYPE)
+        for name, text in programs.items():
+            path = f"{PROGRAMS.lstrip('/')}/{name}"
+            if text.startswith("#!"):
+                _file(tar, path, text.encode(), 0o755)
+            else:
+                _add(tar, path, tarfile.SYMTYPE, link=text)
         _file(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
         _file(tar, "etc/group", b"root:x:0:\nvideo:x:44:\n")
     return out.getvalue()
@@ -89,7 +118,7 @@ def _add(tar: tarfile.TarFile, name: str, kind: bytes, link: str = "", mode: int
     tar.addfile(entry)
 
 
-def _file(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+def _file(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(content), 0o644
+    entry.size, entry.mode = len(content), mode
     tar.addfile(entry, io.BytesIO(content))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import wait_until
@@ -41,6 +42,8 @@ class Service:
         self.script.write_text(script)
         self.log = folder / "service.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.engines: list[LabDocker] = []
+        """Those of its hosts, the head's first."""
 
     def start(self) -> None:
         """Start the service and wait until it serves."""
@@ -118,9 +121,9 @@ def served(lab: Lab, head: LabHost, folder: Path, inventory: str, script: str) -
 def served_on_two_hosts(lab: Lab, folder: Path, script: str) -> Iterator[Service]:
     """Give a service with two hosts, one of which is its head; scripts are not measured."""
     head, other = lab.add(accounts=USERS), lab.add()
-    for host in (head, other):
-        host.start_engine()
+    engines = [host.start_engine() for host in (head, other)]
     lab.connect()
     inventory = lab.inventory() + RIGHTS.replace("lab:\n", "lab:\n  measure: never\n", 1)
     with served(lab, head, folder, inventory, script) as made:
+        made.engines = engines
         yield made

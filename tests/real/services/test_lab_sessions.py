@@ -4,21 +4,30 @@ comes through it alone, and it is killed under them."""
 from __future__ import annotations
 
 import shlex
+import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from gpuconsole.session.ports.forwards import HOME
 from tests.real.preflight.test_training_search import TRAINS, TRIALS
 from tests.real.rig import terminal as rig
+from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
+from tests.real.rig.image import with_python_2, without_python
 from tests.real.rig.lab_queue import Service, served_on_two_hosts
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import wait_until
 
 pytestmark = pytest.mark.real
+
+
+def with_old_python(engine: LabDocker) -> str:
+    return with_python_2(engine, "python2.7", "python")
 
 
 @pytest.fixture
@@ -89,3 +98,61 @@ def test_a_shell_outlives_the_service_that_carries_it(service: Service, tmp_path
         one.press("Enter")
         assert one.ended() == 0
     wait_until(lambda: service.state_of(job["id"]) == "succeeded", what="its devices are free")
+
+
+@pytest.mark.parametrize("make", [without_python, with_old_python])
+def test_a_shell_in_an_image_without_python_3_is_carried_too(
+    service: Service, tmp_path: Path, make: Callable[[LabDocker], str]
+) -> None:
+    reason = rig.why_not()
+    if reason:
+        pytest.skip(reason)
+    (image,) = {make(engine) for engine in service.engines}
+    words, _ = service.command("ada", "shell", "--memory", "1g", "--image", image)
+    (tmp_path / "a").mkdir()
+    with rig.Terminal(tmp_path / "a", words, (90, 24)) as one:
+        one.shows("All who look may type here.")
+        one.type("kept=here; echo a-$((20+1)) $0")
+        one.press("Enter")
+        one.shows("a-21 /bin/bash")
+        one.press("C-p", "C-q")
+        one.shows("It runs on. Come back to it with: gpuconsole shell")
+    (job,) = service.json("ada", "jobs")["jobs"]
+    words, _ = service.command("ada", "shell", job["id"])
+    (tmp_path / "b").mkdir()
+    with rig.Terminal(tmp_path / "b", words, (90, 24)) as two:
+        two.shows("a-21 /bin/bash")
+        two.type("echo still-$kept")
+        two.press("Enter")
+        two.shows("still-here")
+        two.type("exit")
+        two.press("Enter")
+        assert two.ended() == 0
+    wait_until(lambda: service.state_of(job["id"]) == "succeeded", what="its devices are free")
+    # What needs Python in the image says so.
+    done = service.run("ada", "shell", "--detach", "--image", image)
+    assert done.returncode == 0, done.stderr
+    second = done.stdout.strip()
+    wait_until(lambda: service.state_of(second) == "running", what="it runs")
+    assert "has no Python 3.6 or later" in refused_port(service, tmp_path / "said", second)
+    assert service.run("ada", "cancel", second).returncode == 0
+
+
+def refused_port(service: Service, said: Path, job: str) -> str:
+    """Ask a port of a job through a forward; return what its command says of that."""
+    words, environment = service.command("ada", "forward", job, "7007")
+    with said.open("w") as file:
+        running = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=file, text=True, env=environment
+        )
+    try:
+        assert running.stdout is not None
+        address = urlsplit(running.stdout.readline())
+        assert address.port, said.read_text()
+        with socket.create_connection((HOME, address.port), PATIENCE_S) as link:
+            assert link.recv(1) == b""
+        wait_until(lambda: " has " in said.read_text(), what="it says why")
+    finally:
+        running.terminate()
+        running.wait(PATIENCE_S)
+    return " ".join(said.read_text().split())

@@ -33,7 +33,7 @@ _CUDA_OOM = re.compile(
     r"|CUDNN_STATUS_ALLOC_FAILED"
 )
 _MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^'\n]{1,200})'", re.M)
-_LACKING = re.compile(r"^The image has no \w[^.\r\n]{0,80}", re.M)
+_LACKING = re.compile(r"^The image has no \w(?:[^.\r\n]|\.(?=\d)){0,80}", re.M)
 """What a session's own programs print where they cannot begin."""
 NO_SHELL = "The image has no shell: /bin/sh is not there."
 _EXCEPTION = re.compile(
