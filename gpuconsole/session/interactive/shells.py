@@ -30,8 +30,9 @@ from gpuconsole.session.submit.submit import free_name
 from gpuconsole.state.files.images import ImageNotes
 
 LEAST_IDLE_S = 60.0
-BEGIN_S = 20.0
-"""How long a terminal may take to listen after its container has started."""
+BEGIN_S = 60.0
+"""How long a terminal may take to listen after its container has started: on a busy host its
+Python alone takes tens of seconds."""
 TRY_EVERY_S = 0.2
 JUPYTER_S = 120.0
 """How long JupyterLab may take to begin: on a slow disk its imports take tens of seconds."""

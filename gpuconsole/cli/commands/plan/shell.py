@@ -23,7 +23,7 @@ from gpuconsole.cli.output import note, print_document, told
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import ConsoleError, UnreachableError, UsageError
+from gpuconsole.errors import ConsoleError, RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
@@ -116,10 +116,14 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
     if job.state.ended:
         raise over(session, job)
     note("Ctrl-P Ctrl-Q leaves it running, `exit` ends it.")
+    was_lost = False
     while True:
         try:
             left, lost = await _converse(session, job, watch=watch)
-        except UnreachableError as error:
+        except (UnreachableError, RefusedError) as error:
+            # Just after it was lost it may be out of sight once more, and cannot be attached to.
+            if isinstance(error, RefusedError) and not was_lost:
+                raise
             note(told(error))
             left, lost = False, True
         if left:
@@ -129,6 +133,7 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
             # Its devices are given back while somebody dispatches, as this command does.
             await until_interrupted(_ended(session, job))
             return 0
+        was_lost = True
         note("The connection is lost; the session runs on. Trying again; Ctrl-C leaves it.")
         back = await until_interrupted(_back(session, job))
         if back is None:
