@@ -483,6 +483,7 @@ class FakeEngine:
             found = self._docker.find(container)
             if found is None:
                 return
+            self._refuse_dead(found)
             if len(found.log) > sent:
                 size = 7 if len(found.log) < 1000 else 10_000
                 yield found.log[sent : sent + size]
@@ -497,8 +498,14 @@ class FakeEngine:
     async def log_tail(self, container: str, size: int) -> LogTail:
         await self._at("log_tail")
         found = self._docker.find(container)
+        self._refuse_dead(found)
         data = b"" if found is None else found.log
         return LogTail(data[-size:], whole=len(data) <= size)
+
+    def _refuse_dead(self, found: Container | None) -> None:
+        """As Docker does for a container of which a removal has failed."""
+        if found is not None and found.state == "dead":
+            raise EngineError("The engine refused", "It is dead or marked for removal.")
 
     async def connect(self, container: str, target: str) -> EchoStream | FakeLook:
         await self._at("connect")

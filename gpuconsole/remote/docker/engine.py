@@ -11,6 +11,7 @@ import functools
 import posixpath
 import re
 import tempfile
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,8 @@ _HOOK = (
     'PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; '
     "command -v nvidia-container-runtime-hook"
 )
+REMOVAL_S, REMOVAL_LOOK_S = 5.0, 0.2
+"""How long a removal that is under way already is waited for, and how often it is looked at."""
 _STARTED = ("running", "paused", "restarting", "removing", "exited", "dead")
 
 
@@ -516,13 +519,20 @@ def _stop(client: docker.APIClient, container: str, grace_s: float) -> None:
         client.stop(container, timeout=round(grace_s))
 
 
-def _remove(client: docker.APIClient, container: str) -> None:
-    try:
-        client.remove_container(container, v=True, force=True)
-    except docker.errors.APIError as error:
-        # 409: its removal is already under way.
-        if status_of(error) not in (404, 409):
-            raise
+def _remove(client: docker.APIClient, container: str, wait_s: float = REMOVAL_S) -> None:
+    """Remove a container. APIError where it is still there after `wait_s`: a removal that is under
+    way already may fail, and then leaves a dead container."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            client.remove_container(container, v=True, force=True)
+            return
+        except docker.errors.APIError as error:
+            if status_of(error) == 404:
+                return
+            if status_of(error) != 409 or time.monotonic() >= deadline:
+                raise
+        time.sleep(REMOVAL_LOOK_S)
 
 
 def _prune(

@@ -89,13 +89,19 @@ async def sweep(
         await _release_left(context, engine, host, containers, releasing)
         # Read after the listing: an attempt begun in between is in the journal by now.
         jobs = {job.id: job for job in context.journal.jobs()}
+        settled = True
         for status in containers:
             name = status.labels.get(LABEL_PREFIX + "job", "")
             job = jobs.get(name)
             part = None if job is None else _part_of(job, status, engine, host)
+            if status.state == "removing":
+                # Somebody's removal may fail, and leaves it dead then.
+                settled = False
+                continue
             if job is not None and not _is_over(job, status):
                 continue
-            if part is not None and status.state != "created":
+            # An engine gives no log of a dead container, of which a removal has failed.
+            if part is not None and status.state not in ("created", "dead"):
                 if part.live:
                     await engine.stop(status.id, context.settings.stop_grace)
                 entry = Entry(context, epoch, name)
@@ -105,7 +111,7 @@ async def sweep(
             await _give_back(engine, job, status, host)
     except ConsoleError:
         return False
-    return True
+    return settled
 
 
 async def _release_left(

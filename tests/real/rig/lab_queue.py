@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import wait_until
 
+AWAY = "The lab's queue does not answer"
+"""What a command says before it has asked for anything."""
 USERS = ("ada", "bob", "cy", "dot", "eve")
 RIGHTS = """lab:
   allow_root: true
@@ -68,12 +71,19 @@ class Service:
         return self.log.read_text(errors="replace")
 
     def run(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as a user who logs in to the head over SSH, to its end."""
+        """Run a command as a user who logs in to the head over SSH, to its end; again while a busy
+        machine does not connect it in time to a service that runs."""
         command, environment = self.command(user, *words)
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-            env=environment, cwd=self.folder,
-        )  # fmt: skip
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                env=environment, cwd=self.folder,
+            )  # fmt: skip
+            serves = self.process is not None and self.process.poll() is None
+            away = AWAY in " ".join(done.stderr.split())
+            if not (serves and away) or time.monotonic() > deadline:
+                return done
 
     def command(self, user: str, *words: str) -> tuple[list[str], dict[str, str]]:
         """Return a command of a user who logs in to the head over SSH, and its environment."""

@@ -33,6 +33,7 @@ class Teletype:
         self._command = list(command)
         self._env = {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self._written = bytearray()
+        self._hung_up = False
 
     def __enter__(self) -> Teletype:
         self._master, self._slave = os.openpty()
@@ -58,9 +59,8 @@ class Teletype:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        for end in (self._master, self._slave):
-            with contextlib.suppress(OSError):
-                os.close(end)
+        if not self._hung_up:
+            self.hang_up()
 
     @property
     def text(self) -> str:
@@ -98,6 +98,8 @@ class Teletype:
 
     def hang_up(self) -> None:
         """Take the terminal away, as a window that is closed."""
+        # Once alone: its numbers may be those of other files by then.
+        self._hung_up = True
         os.close(self._slave)
         os.close(self._master)
 

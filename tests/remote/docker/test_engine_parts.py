@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from gpuconsole.core.containers import ContainerSpec
 from gpuconsole.errors import ConsoleError, EngineError, ImageError, UnreachableError, UsageError
+from gpuconsole.remote.docker.engine import _remove
 from gpuconsole.remote.docker.errors import image_error, translate
 from gpuconsole.remote.docker.files import rewrite
 from gpuconsole.remote.docker.images import LAYER_LIMIT, LINE_LIMIT, PullProgress
@@ -298,3 +299,25 @@ def test_a_lease_whose_time_is_none_still_counts(since: str) -> None:
 
     (found,) = held(Client())
     assert (found.lease.uuid, found.lease.since) == ("GPU-1", 0.0)
+
+
+class Removing:
+    """A client of an engine on which a removal is under way, which ends like this."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = list(statuses)
+
+    def remove_container(self, container: str, *, v: bool, force: bool) -> None:
+        status = self._statuses.pop(0) if len(self._statuses) > 1 else self._statuses[0]
+        if status != 204:
+            response = requests.Response()
+            response.status_code = status
+            raise docker.errors.APIError("removal", response=response)
+
+
+def test_a_removal_that_is_under_way_is_waited_for_and_its_failure_is_told() -> None:
+    for ends in ((409, 404), (409, 409, 204), (404,), (204,)):
+        _remove(Removing(*ends), "c")  # type: ignore[arg-type]
+    for fails in ((409,), (409, 500)):
+        with pytest.raises(docker.errors.APIError):
+            _remove(Removing(*fails), "c", wait_s=0.3)  # type: ignore[arg-type]

@@ -636,6 +636,26 @@ async def test_a_stale_console_takes_nothing_away_from_its_heir(lab: Lab) -> Non
     assert second.job(job_id).state is JobState.LAUNCHING
 
 
+async def test_a_container_of_which_a_removal_failed_is_removed_again(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.finish(0)
+    await lab.clock.until(lambda: desk.job(job_id).state.ended and not lab.docker.containers)
+    await desk.kill()
+    # Somebody else is at it when the next console looks, and fails.
+    left = lab.docker.history[0]
+    left.state = "removing"
+    lab.docker.containers[left.spec.name] = left
+    heir = lab.desk()
+    heir.start()
+    await lab.clock.until(lambda: heir.console.calls.count("own") > 1)
+    assert left.spec.name in lab.docker.containers
+    left.state = "dead"
+    await lab.clock.until(lambda: not lab.docker.containers)
+
+
 async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:
     desk = lab.desk()
     job_id = lab.submit(desk)

@@ -104,9 +104,7 @@ def test_run_times_come_from_runs_that_ended_well() -> None:
 def test_no_end_is_expected_of_a_service_and_its_runs_say_nothing_about_others() -> None:
     ledger = Ledger(LabSettings())
     served = {"kind": SERVICE, "service": Service(8040)}
-    ended = [
-        job(str(n), JobState.SUCCEEDED, tried(1, NOW, NOW + HOUR), **served) for n in range(4)
-    ]
+    ended = [job(str(n), JobState.SUCCEEDED, tried(1, NOW, NOW + HOUR), **served) for n in range(4)]
     ledger.follow(ended, EMPTY)
     assert ledger.prediction(job("q", JobState.QUEUED), 1) is None
     ledger.follow([job("t", JobState.SUCCEEDED, tried(1, NOW, NOW + HOUR))], EMPTY)

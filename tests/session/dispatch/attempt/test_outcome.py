@@ -147,8 +147,11 @@ def test_a_hostile_log_costs_little() -> None:
     ("kind", "log", "cause"),
     [
         ("jupyter", "The image has no JupyterLab.\r\n", "The image has no JupyterLab."),
-        ("session", "The image has no Python 3.6 or later.\n",
-         "The image has no Python 3.6 or later."),
+        (
+            "session",
+            "The image has no Python 3.6 or later.\n",
+            "The image has no Python 3.6 or later.",
+        ),
         ("session", "", NO_SHELL),
         (
             "session",
