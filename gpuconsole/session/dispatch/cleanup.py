@@ -100,7 +100,7 @@ async def sweep(
                 continue
             if job is not None and not _is_over(job, status):
                 continue
-            # An engine gives no log of a dead container, of which a removal has failed.
+            # Of a dead container, of which a removal has failed, no log can be read.
             if part is not None and status.state not in ("created", "dead"):
                 if part.live:
                     await engine.stop(status.id, context.settings.stop_grace)
