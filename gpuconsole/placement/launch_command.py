@@ -16,7 +16,7 @@ TERMINAL = (
     "-c",
     'if [ -t 0 ]; then for shell in "$SHELL" /bin/bash /bin/sh; do [ -x "$shell" ] && break; done;'
     ' "$shell" -i; exit 0; fi;'
-    ' for python in python3 python; do'
+    " for python in python3 python; do"
     ' "$python" -IS -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null &&'
     ' exec "$python" -IS "$@"; done; echo "The image has no Python 3.6 or later."; exit 127',
     "sh",
