@@ -60,7 +60,7 @@ from gpuconsole.session.logs.job_logs import JobLogs
 from gpuconsole.session.logs.updates import Update, updates
 from gpuconsole.session.metrics.collector import Metrics
 from gpuconsole.session.planning import Planning
-from gpuconsole.session.ports.forwards import ForwardInfo, Forwards, require_own_service
+from gpuconsole.session.ports.forwards import ForwardInfo, Forwards
 from gpuconsole.session.processes import Processes
 from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.forecast import parse_change
@@ -549,7 +549,6 @@ class Session:
         first = self.group(reference)[0]
         if first.task.service is not None and first.task.sweep == reference:
             commands.require_service(self.jobs(), reference, self.user)
-            require_own_service(first)
             self._dispatch()
             return (await self.forwards.open_service(first, port, local_port)).info
         job = await self._reached(reference)

@@ -207,6 +207,7 @@ class Forwards:
     async def open_service(self, replica: Job, port: int, local_port: int = 0) -> Forward:
         """Lead a port of this machine to the replicas of the service that a job is one of: each
         connection to a healthy one with the fewest. `port` and errors: as `open`."""
+        _require_own(replica)
         port = port or _own_port(replica)
         _require_ports(port, local_port)
         far = ServicePort(self._context, replica.user, replica.task.sweep, port)
@@ -285,7 +286,7 @@ def running_attempt(job: Job, rank: int = 0) -> Attempt:
     return attempt.parts[rank]
 
 
-def require_own_service(replica: Job) -> None:
+def _require_own(replica: Job) -> None:
     """Raise RefusedError for a replica of another user's service in the lab's queue."""
     if not replica.task.script:
         # The lab's service does not name the scripts of others.
