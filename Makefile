@@ -69,6 +69,9 @@ bench-preflight: $(VENV)/.dev   ## hold estimates against a corpus of measured s
 site: $(VENV)/.dev              ## build the documentation into site/, with every link checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+screens: $(VENV)/.dev           ## take the screens as PNG, in docs/images/screens (ARGS="--all /tmp/all")
+	$(BIN)/python docs/screens.py $(ARGS)
+
 docs: $(VENV)/.dev              ## write the generated pages and pictures again
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/rooms.py

@@ -127,7 +127,7 @@ def _drawn(line: Line, sheet: _Sheet) -> Iterator[str]:
     at, texts = 0, []
     for segment in line:
         cells = segment.cell_length
-        front, back = _colors(segment.style or Style.null())
+        front, back = colors(segment.style or Style.null())
         x, width = f"{at * CELL:.1f}", f"{cells * CELL:.1f}"
         if back != BACKGROUND:
             yield f'<rect x="{x}" width="{width}" height="{ROW + 0.5}" fill="{back}"/>'
@@ -141,7 +141,7 @@ def _drawn(line: Line, sheet: _Sheet) -> Iterator[str]:
     yield from texts
 
 
-def _colors(style: Style) -> tuple[str, str]:
+def colors(style: Style) -> tuple[str, str]:
     """Return the colours of text and background, as they are after `reverse` and `dim`."""
     front = style.color.get_truecolor(THEME) if style.color else THEME.foreground_color
     back = style.bgcolor.get_truecolor(THEME, foreground=False) if style.bgcolor else None

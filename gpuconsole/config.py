@@ -21,6 +21,7 @@ from gpuconsole.core.lab_service.rights import WRITABLE, Policy, Rights
 from gpuconsole.core.training.log import Template
 from gpuconsole.core.units import MIB, parse_time
 from gpuconsole.core.util.user_dirs import CONFIG_VARIABLE, config_path, state_dir
+from gpuconsole.core.wording import msg
 from gpuconsole.yamldoc import Seconds, Section, SizeMib, Text, load
 
 PolicyName = Literal[
@@ -135,7 +136,7 @@ class PriceSection(Section):
     def _bounded(cls, prices: dict[str, float]) -> dict[str, float]:
         for model, price in prices.items():
             if not 0 <= price <= 1e6:
-                raise ValueError(f"expected a price from 0 to 1000000 for {model}")
+                raise ValueError(msg("expected a price from 0 to 1000000 for {model}", model=model))
         return prices
 
 
@@ -169,7 +170,10 @@ class WindowSection(Section):
         if length <= 0:
             raise ValueError("`ends` must be after `begins`")
         if self.repeat and length > {"day": 86400, "week": 7 * 86400}[self.repeat]:
-            raise ValueError(f"it is longer than the {self.repeat} after which it comes back")
+            raise ValueError(
+                msg("it is longer than the {span_word} after which it comes back",
+                    span_word=self.repeat)
+            )  # fmt: skip
         return self
 
 
@@ -368,7 +372,9 @@ class WaySection(Section):
     def _one_receiver(self) -> WaySection:
         named = [kind for kind in KINDS if getattr(self, kind)]
         if len(named) + (self.mail is not None) + self.desktop != 1:
-            raise ValueError(f"expected one of {', '.join((*KINDS, 'mail', 'desktop'))}")
+            raise ValueError(
+                msg("expected one of {names}", names=", ".join((*KINDS, "mail", "desktop")))
+            )
         if self.secret and named not in (["feishu"], ["dingtalk"]):
             raise ValueError("`secret` is for feishu and dingtalk")
         return self

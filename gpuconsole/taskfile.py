@@ -23,6 +23,7 @@ from gpuconsole.core.submission.env_file import VARIABLE
 from gpuconsole.core.tasks import PATHS, absolute, require, task_from_script, task_of
 from gpuconsole.core.training.stop_rules import MOST_RULES, parse_rule
 from gpuconsole.core.units import iso_utc, parse_time
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.yamldoc import Document, Seconds, Section, SizeMib, Text, load_document
 
@@ -266,7 +267,7 @@ class TaskSection(Section):
     @classmethod
     def _rules(cls, rules: tuple[str, ...]) -> tuple[str, ...]:
         if len(rules) > MOST_RULES:
-            raise ValueError(f"expected at most {MOST_RULES} rules")
+            raise ValueError(msg("expected at most {n} rules", n=MOST_RULES))
         for text in rules:
             parse_rule(text)
         return rules

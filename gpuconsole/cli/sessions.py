@@ -91,9 +91,10 @@ def open_session(
 
 def awaited_session(chosen: Options, lab: Inventory, settings: LabSettings) -> AwaitedSession:
     """Return the session that the options name, to be opened once the console has drawn its first
-    frame. Not for an inventory that names the lab's queue: the service sends its settings.
+    frame.
 
-    Then its hosts are connected, and while they answer the rest of the session is imported.
+    Then its hosts are connected, and while they answer the rest of the session is imported. Where
+    the inventory names the lab's queue, its service is asked instead.
     """
     from gpuconsole.core.fleet import FleetSnapshot
     from gpuconsole.remote.inventory import unread
@@ -101,6 +102,11 @@ def awaited_session(chosen: Options, lab: Inventory, settings: LabSettings) -> A
     from gpuconsole.tui.runtime.awaited_session import AwaitedSession
 
     async def opened() -> Session:
+        if lab.queue is not None:
+            # Of a service that was never heard the settings are waited for: not in the loop, which
+            # draws.
+            dispatching = not chosen.read_only
+            return await asyncio.to_thread(open_session, chosen, dispatching=dispatching, lab=lab)
         hosts = LazyHosts(lab, settings)
         try:
             await hosts.start()

@@ -263,7 +263,7 @@ class _HostCheck:
             self._add("devices", "skip", "no driver")
             return
         runtime = f", CUDA {facts.runtime_version}" if facts.runtime_version else ""
-        version = name(facts.driver_version) if facts.driver_version else "answers"
+        version = name(facts.driver_version) if facts.driver_version else "the driver answers"
         self._add("driver", "ok", joined("", (version, runtime)))
         broken = [device for device in host.devices if device.lost or device.error]
         models = ", ".join(sorted({device.model for device in host.devices}))

@@ -131,9 +131,10 @@ def _drain(host: Host, jobs: Sequence[Job]) -> Action:
     if not running:
         keep = "No job of this queue runs there."
     else:
-        verb = "1 running job keeps" if len(running) == 1 else f"{len(running)} running jobs keep"
         names = ", ".join(clean(job.task.name, 30) for job in running[:3])
-        keep = f"{verb} going: {names}{', ...' if len(running) > 3 else ''}."
+        names += ", ..." if len(running) > 3 else ""
+        subject = "1 running job keeps" if len(running) == 1 else "{n} running jobs keep"
+        keep = msg(f"{subject} going: {{names}}.", n=len(running), names=names)
     preview = (
         msg("No new job starts on {host}.", host=host.name),
         keep,

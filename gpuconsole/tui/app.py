@@ -214,6 +214,10 @@ class ConsoleApp(TypeAhead):
                 if self._awaited is not None:
                     self._sketch(self._awaited.snapshot)
                     self._take(await self._awaited.open())
+                    # The lab's queue has settings of its own, of which this one is heard here.
+                    triage = self.session.settings.triage
+                    bell = triage.notify if triage.bell else ""
+                    self.look = replace(self.look, bell=bell)
                     self.call_later(self._act_on_held)
                 self._sketch(self.session.snapshot(), self.session.jobs())
                 await self.session.__aenter__()
@@ -307,11 +311,6 @@ class ConsoleApp(TypeAhead):
         if self.session.away:
             notice = "LAB QUEUE AWAY"
         return Marks(simulated, self.read_only, self.paused, self.look.site, notice)
-
-    @property
-    def theme_names(self) -> frozenset[str]:
-        """The console's own themes."""
-        return frozenset(self.wardrobe.themes)
 
     @property
     def read_only(self) -> bool:

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import DocumentError
 from gpuconsole.yamldoc.problems import MAX_WORDED, known_keys, members, worded
 from gpuconsole.yamldoc.tree import MAX_BYTES, Loc, Tree, document_error, place, read_text
@@ -57,7 +58,8 @@ class Document(Generic[M]):
     def error(self, loc: Loc, text: str, hint: str = "") -> DocumentError:
         """Return an error about the part at `loc`, such as `("hosts", 3, "jump")`."""
         spot = place(self._root, loc)
-        return document_error(self.source, [(spot.line, spot.column, f"{spot.prefix}{text}", hint)])
+        words = joined("", (name(spot.prefix), text))
+        return document_error(self.source, [(spot.line, spot.column, words, hint)])
 
 
 def load(path: Path, model: type[M], *, trusted: bool = True) -> M:
@@ -85,7 +87,7 @@ def parse_document(text: str, source: str, model: type[M]) -> Document[M]:
         # Nothing written is fine where nothing must be.
         if any(info.is_required() for info in model.model_fields.values()):
             keys = ", ".join(f"`{key}`" for key in known_keys(model))
-            empty = (1, 1, "the document is empty", f"It can hold {keys}.")
+            empty = (1, 1, "the document is empty", msg("It can hold {keys}.", keys=keys))
             raise document_error(source, [empty])
         tree = Tree.empty()
     try:

@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gpuconsole.core.text import clean
-from gpuconsole.core.wording import msg
-from gpuconsole.yamldoc.tree import Loc, Spot, Worded, place
+from gpuconsole.core.wording import joined, msg
+from gpuconsole.core.wording import name as named
+from gpuconsole.yamldoc.tree import Loc, Spot, Worded, place, with_found
 
 MAX_WORDED = 50
 """A document can have a hundred thousand errors; so many are reported with their place."""
@@ -38,6 +39,14 @@ _EXPECTED = {
     "path_type": "expected a path",
 }
 
+_BOUND = {
+    "greater_than": "expected greater than {n}",
+    "greater_than_equal": "expected greater than or equal to {n}",
+    "less_than": "expected less than {n}",
+    "less_than_equal": "expected less than or equal to {n}",
+}
+"""Where a number is too small or too large; pydantic tells the bound."""
+
 _FILL_IN = {
     "expected a list": "Add an item below it; lines that begin with # are comments.",
     "expected keys and values": "Add a key below it; lines that begin with # are comments.",
@@ -55,24 +64,28 @@ def worded(error: ValidationError, model: type[BaseModel], root: yaml.Node) -> l
         if kind == "extra_forbidden":
             problems.append((spot.line, spot.column, *_unknown_key(model, loc)))
         elif kind == "missing":
-            text = f"`{clean(str(loc[-1]), 60)}` is missing"
-            problems.append((spot.line, spot.column, f"{spot.prefix}{text}", ""))
+            text = msg("`{key}` is missing", key=clean(str(loc[-1]), 60))
+            problems.append((spot.line, spot.column, _at(spot, text), ""))
         else:
             texts, hints = refused.setdefault(spot, ([], []))
             text, hint = _explain(detail, spot)
             texts.append(text)
             hints.append(hint)
     for spot, (texts, hints) in refused.items():
-        text = f"{spot.prefix}{_either(list(dict.fromkeys(texts)))}"
+        text = _either(list(dict.fromkeys(texts)))
         if spot.content == "nothing" and texts[0] in _FILL_IN and spot.prefix:
             # A template of which nothing was filled in: every line of it is still a comment.
-            text = f"{spot.prefix.removesuffix(': ')} is empty"
+            text = msg("{place} is empty", place=spot.prefix.removesuffix(": "))
             problems.append((spot.line, spot.column, text, _FILL_IN[texts[0]]))
             continue
         if spot.scalar or text.rpartition(": ")[2].startswith("expected"):
-            text += f", found {spot.content}"
-        problems.append((spot.line, spot.column, text, next(filter(None, hints), "")))
+            text = with_found(text, spot.content)
+        problems.append((spot.line, spot.column, _at(spot, text), next(filter(None, hints), "")))
     return problems
+
+
+def _at(spot: Spot, text: str) -> str:
+    return joined("", (named(spot.prefix), text))
 
 
 def known_keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -87,20 +100,27 @@ def known_keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _either(texts: list[str]) -> str:
-    first, *rest = texts
-    return " or ".join([first, *(text.removeprefix("expected ") for text in rest)])
+    text, *rest = texts
+    for other in rest:
+        what = other.removeprefix("expected ")
+        text = msg("{first_text} or {other_text}", first_text=text, other_text=what)
+    return text
 
 
 def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
     kind = detail["type"]
     if kind in _EXPECTED:
         quote = kind == "string_type" and spot.scalar and spot.content != "nothing"
-        return _EXPECTED[kind], f'Write it in quotes: "{spot.content[1:-1]}".' if quote else ""
+        hint = msg('Write it in quotes: "{value}".', value=spot.content[1:-1])
+        return _EXPECTED[kind], hint if quote else ""
+    if kind in _BOUND:
+        (value,) = detail["ctx"].values()
+        return msg(_BOUND[kind], n=value), ""
     message = clean(detail["msg"], 300)
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
         hint = _did_you_mean(str(detail["input"]), choices)
-        return message.replace("Input should be", "expected"), hint
+        return msg("expected {choices}", choices=detail["ctx"]["expected"]), hint
     for opening in ("Value error, ", "Assertion failed, "):
         if message.startswith(opening):
             return message.removeprefix(opening), ""
@@ -115,8 +135,9 @@ def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
 def _unknown_key(model: type[BaseModel], loc: Loc) -> tuple[str, str]:
     key = clean(str(loc[-1]), 60)
     keys = [name for section in _models_at(model, loc[:-1]) for name in known_keys(section)]
-    if hint := _did_you_mean(key, keys):
-        return f"`{key}` is not a known key; {hint[0].lower()}{hint[1:]}", "Correct or remove it."
+    if near := _nearest(key, keys):
+        words = msg("`{key}` is not a known key; did you mean `{id}`?", key=key, id=near)
+        return words, "Correct or remove it."
     homes = [
         name
         for name, info in known_keys(model).items()
@@ -124,14 +145,22 @@ def _unknown_key(model: type[BaseModel], loc: Loc) -> tuple[str, str]:
         if key in known_keys(section)
     ]
     if homes and loc[:-1] != (homes[0],):
-        return f"`{key}` is not a known key here", f"`{key}` belongs under `{homes[0]}`."
-    return f"`{key}` is not a known key", f"Known here: {', '.join(keys)}." if keys else ""
+        words = msg("`{key}` is not a known key here", key=key)
+        return words, msg("`{key}` belongs under `{home}`.", key=key, home=homes[0])
+    hint = msg("Known here: {keys}.", keys=", ".join(keys)) if keys else ""
+    return msg("`{key}` is not a known key", key=key), hint
 
 
 def _did_you_mean(word: str, choices: Iterable[str]) -> str:
+    near = _nearest(word, choices)
+    return msg("Did you mean `{id}`?", id=near) if near else ""
+
+
+def _nearest(word: str, choices: Iterable[str]) -> str:
+    """Return the choice that is written most like the word; "" where none is near."""
     by_fold = {choice.lower().replace("-", "_"): choice for choice in choices}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), by_fold, n=1, cutoff=0.6)
-    return msg("Did you mean `{id}`?", id=by_fold[near[0]]) if near else ""
+    return by_fold[near[0]] if near else ""
 
 
 def _models_at(model: type[BaseModel], loc: Loc) -> Iterator[type[BaseModel]]:

@@ -20,7 +20,8 @@ import yaml
 from gpuconsole.core.file_trust import open_trusted
 from gpuconsole.core.text import clean
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import joined, msg
+from gpuconsole.core.wording import name as named
 from gpuconsole.errors import DocumentError
 
 MAX_BYTES = 4 * 2**20
@@ -52,7 +53,7 @@ class Tree:
         builder = _Builder()
         value = builder.build(root)
         if not builder.problems and not isinstance(value, dict):
-            builder.report(root, f"expected keys and values, found {_found(root)}")
+            builder.report(root, with_found("expected keys and values", _found(root)))
         if builder.problems:
             raise document_error(source, builder.problems)
         return cls(root, value)
@@ -127,7 +128,7 @@ def read_text(path: Path, *, trusted: bool) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        problem = f"the byte 0x{data[error.start]:02x} is not UTF-8 text"
+        problem = msg("the byte {byte} is not UTF-8 text", byte=f"0x{data[error.start]:02x}")
         raise _error_at(str(path), line, column, problem, "Save the file as UTF-8.") from None
 
 
@@ -140,7 +141,8 @@ def _compose(text: str, source: str) -> yaml.Node | None:
     text = text.removeprefix("\ufeff")
     if match := _UNPRINTABLE.search(text):
         line, column = _line_column(text, match.start())
-        problem = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
+        character = f"U+{ord(match.group()):04X}"
+        problem = msg("the character {character} is not allowed in YAML", character=character)
         raise _error_at(source, line, column, problem, "Remove it, or write it as an escape.")
     try:
         _bound(yaml.parse(text, Loader=_Loader), source)
@@ -212,7 +214,8 @@ class _Builder:
     def build(self, node: yaml.Node) -> Any:
         """Return the value of a node: dict, list, str, int, float, bool or None."""
         if node.tag not in _PLAIN_TAGS:
-            self.report(node, f"the tag `{clean(node.tag, 60)}` is not allowed; write plain values")
+            tag = clean(node.tag, 60)
+            self.report(node, msg("the tag `{tag}` is not allowed; write plain values", tag=tag))
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
@@ -227,12 +230,14 @@ class _Builder:
         for key_node, value_node in node.value:
             key = key_node.value
             if not isinstance(key, str):
-                self.report(key_node, f"expected a name as key, found {_found(key_node)}")
+                self.report(key_node, with_found("expected a name as key", _found(key_node)))
             elif key == "<<" and not _quoted(key_node):
                 merged = {**self._merged(value_node), **merged}
             elif key in places:
-                first = places[key]
-                self.report(key_node, f"`{clean(key, 60)}` is given twice (first on line {first})")
+                twice = msg(
+                    "`{key}` is given twice (first on line {n})", key=clean(key, 60), n=places[key]
+                )
+                self.report(key_node, twice)
             else:
                 places[key] = key_node.start_mark.line + 1
                 result[key] = self.build(value_node)
@@ -244,7 +249,7 @@ class _Builder:
         for source in sources:
             value = self.build(source)
             if not isinstance(value, dict):
-                self.report(source, f"expected keys to merge, found {_found(source)}")
+                self.report(source, with_found("expected keys to merge", _found(source)))
                 continue
             merged = {**value, **merged}
         return merged
@@ -318,7 +323,14 @@ def _found(node: yaml.Node) -> str:
     if not _quoted(node) and node.value in _NULLS:
         return "nothing"
     text = clean(node.value, 60)
-    return f'`"{text}"`' if _quoted(node) else f"`{text}`"
+    return named(f'`"{text}"`' if _quoted(node) else f"`{text}`")
+
+
+def with_found(problem: str, content: str) -> str:
+    """Return what was expected together with what is there instead."""
+    if content == "nothing":
+        return msg("{problem_text}, found nothing", problem_text=problem)
+    return msg("{problem_text}, found {content_text}", problem_text=problem, content_text=content)
 
 
 def _quoted(node: yaml.Node) -> bool:
@@ -340,12 +352,15 @@ def document_error(source: str, problems: list[Worded], unplaced: int = 0) -> Do
     """
     ordered = sorted(dict.fromkeys(problems))
     name = clean(source, 512)
-    lines = [f"{name}:{line}:{column}: {text}" for line, column, text, _ in ordered[:MAX_PROBLEMS]]
+    lines = [
+        joined("", (named(f"{name}:{line}:{column}: "), text))
+        for line, column, text, _ in ordered[:MAX_PROBLEMS]
+    ]
     total = len(ordered) + unplaced
     if total > MAX_PROBLEMS:
-        lines.append(f"... and {total - MAX_PROBLEMS} more problems")
+        lines.append(msg("... and {n} more problems", n=total - MAX_PROBLEMS))
     title = "Invalid file" if total == 1 else msg("Invalid file: {n} problems", n=total)
-    return DocumentError(title, "\n".join(lines), ordered[0][3])
+    return DocumentError(title, joined("\n", lines), ordered[0][3])
 
 
 def _error_at(source: str, line: int, column: int, text: str, hint: str = "") -> DocumentError:
@@ -353,7 +368,10 @@ def _error_at(source: str, line: int, column: int, text: str, hint: str = "") ->
 
 
 def _too_big(source: str, mark: Any) -> DocumentError:
-    problem = f"the document is nested deeper than {MAX_DEPTH} levels or has over {MAX_NODES} parts"
+    problem = msg(
+        "the document is nested deeper than {n} levels or has over {all} parts",
+        n=MAX_DEPTH, all=MAX_NODES,
+    )  # fmt: skip
     return _error_at(
         source, mark.line + 1, mark.column + 1, problem, "Count what aliases repeat too."
     )
@@ -372,7 +390,11 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Docume
         hint = "Put text that holds `: ` in quotes, and check the indentation."
     elif error.context and error.context_mark and error.context_mark.line != line:
         opened = error.context_mark
-        hint = f"It began {error.context} on line {opened.line + 1}, column {opened.column + 1}."
+        hint = msg(
+            "It began {what} on line {n}, column {index}.",
+            what=error.context, n=opened.line + 1, index=opened.column + 1,
+        )  # fmt: skip
     else:
         hint = "Check quotes, brackets and indentation near this place."
-    return _error_at(source, line + 1, column + 1, f"not valid YAML: {problem}", hint)
+    invalid = msg("not valid YAML: {reason}", reason=problem)
+    return _error_at(source, line + 1, column + 1, invalid, hint)

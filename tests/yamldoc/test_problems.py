@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from pydantic import Field, field_validator, model_validator
 
 from gpuconsole.errors import DocumentError
-from gpuconsole.yamldoc import MAX_BYTES, Section, Text, load, load_document, parse
+from gpuconsole.language import CHINESE, language
+from gpuconsole.yamldoc import MAX_BYTES, Seconds, Section, Text, load, load_document, parse
+from tests.cli.test_language import english
 
 
 class Machine(Section):
@@ -210,3 +213,66 @@ def test_any_text_is_a_model_or_a_document_error(text: str) -> None:
     except DocumentError as error:
         message = error.message
     assert message.startswith("s:")
+
+
+# -- in Chinese ---------------------------------------------------------------------------------
+
+IN_CHINESE = {
+    "x: [1": ("不是有效的 YAML",),
+    "hosts:\n\t- a": ("制表符", "请用空格。"),
+    "": ("文档是空的",),
+    "settings: {them: night, theme: day}": (
+        "`them` 不是已知的键；是否指 `theme`？",
+        "请更正或删除它。",
+    ),
+    "port: x": ("整数", "实际是 `x`"),
+    "port: 0": ("此处应大于 0",),
+    "name: [a]": ("此处应为文本", "实际是 列表"),
+    "wait: soon": ("此处应为时长", "实际是 `soon`"),
+    "name: a\nname: b": ("`name` 写了两次（第一次在第 1 行）",),
+    "tags:": ("`tags` 是空的", "请在它下面加一项"),
+    "color: blu": ("此处应为 'red' or 'blue'", "是否指 `blue`？"),
+    "!!python/object:x {}": ("不允许标签",),
+    "[1, 2]": ("此处应为键和值，实际是 列表",),
+    "settings: {}": ("缺少 `theme`",),
+}
+
+
+class Inner(Section):
+    """A section of it."""
+
+    theme: str
+
+
+class Wanted(Section):
+    """A document with something of every kind."""
+
+    port: Annotated[int, Field(gt=0)] = 22
+    name: str = ""
+    wait: Seconds = 1.0
+    tags: tuple[str, ...] = ()
+    color: Literal["red", "blue"] = "red"
+    settings: Inner | None = None
+
+
+@pytest.mark.parametrize("text", IN_CHINESE)
+def test_problems_are_said_in_chinese_and_keep_what_was_written(text: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse(text, "lab.yaml", Wanted if text else Inner)
+    say = language(CHINESE).say
+    said = "\n".join(map(say, (caught.value.title, caught.value.message, caught.value.hint)))
+    assert "lab.yaml:" in said
+    for words in IN_CHINESE[text]:
+        assert words in said
+    ours = re.sub(r"not valid|did not find .*|expected ',' .*|found .*", "", said)
+    assert english(ours) == [], said
+
+
+def test_problems_in_english_are_as_ever() -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse("port: x\nname: [a]\nsettings: {them: night, theme: day}", "lab.yaml", Wanted)
+    assert str(caught.value.message) == (
+        "lab.yaml:1:7: `port`: expected a whole number, found `x`\n"
+        "lab.yaml:2:7: `name`: expected text, found a list\n"
+        "lab.yaml:3:12: `them` is not a known key; did you mean `theme`?"
+    )

@@ -40,7 +40,7 @@ _COUNTED = {
     "preferred": "not preferred",
     "window": "kept for others at this time",
     "quota": "beyond what this user may have there",
-    "count": "free, but too few together",
+    "count": "free but too few together",
 }
 _IN_USE = frozenset({"leased", "utilization"})
 Refused = Sequence[tuple[Cell, str]]

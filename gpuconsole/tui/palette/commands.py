@@ -223,12 +223,14 @@ class Themes:
 
     def items(self) -> Iterator[Item]:
         """Give an item a theme."""
-        for name in sorted(self.console.theme_names):
-            note = self.console.ink.say("active" if name == self.console.theme else "")
+        say = self.console.ink.say
+        for name, theme in sorted(self.console.wardrobe.themes.items()):
+            note = say("active" if name == self.console.theme else "")
             run = partial(setattr, self.console, "theme", name)
+            ground = "dark" if theme.dark else "light"
             yield Item(
                 f"theme {name}",
-                f"theme {name} colours".lower(),
+                f"theme {name} colours colors {ground} {say('theme')} {say(ground)}".lower(),
                 partial(Entry, f"theme {name}", clean(name), note, run),
             )
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 
 PART, LETTERS = 1000, 200
 """What a word is worth that is a part of the text, and at most one that is only letters of it."""
+_EVERYWHERE = frozenset({"a", "an", "at", "for", "in", "no", "of", "on", "or", "the", "to"})
+"""Words that tell nothing: `the` is rather the beginning of `theme`."""
 
 
 def score(words: tuple[str, ...], text: str) -> int:
@@ -39,7 +41,7 @@ def _part(word: str, text: str) -> int:
     if at < 0:
         return 0
     begins = at == 0 or not text[at - 1].isalnum()
-    whole = f" {word} " in f" {text} "
+    whole = word not in _EVERYWHERE and f" {word} " in f" {text} "
     return PART + 300 * begins + 200 * whole + max(0, 100 - at)
 
 

@@ -10,6 +10,7 @@ from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
@@ -38,7 +39,7 @@ SLICE_S = 0.004
 MOST_OF_A_GROUP = 12
 GROUP_WIDTH = 9
 NOTE_WIDTH = 22
-GAP, SCROLL_BAR = 2, 2
+GAP, SCROLL_BAR = 2, 1
 HINT = "type to find hosts, devices, jobs, actions, themes, settings, or a time such as 10m"
 
 
@@ -274,17 +275,18 @@ class Palette(Dialog[None]):
         ink = ink_of(self)
         hit = hits[number]
         first = number == 0 or hits[number - 1].group != hit.group
-        room = self.query_one(Hits).inner_width - GROUP_WIDTH - NOTE_WIDTH - GAP - SCROLL_BAR
-        name = fit(hit.entry.name, max(10, room))
         note = hit.entry.note
         count = counts[hit.group]
         if first and query.words and count > MOST_OF_A_GROUP:
             note = ink.say(f"{MOST_OF_A_GROUP} of {count:,}") + f"  {note}"
+        note_width = min(NOTE_WIDTH, cell_len(note))
+        room = self.query_one(Hits).inner_width - GROUP_WIDTH - note_width - GAP - SCROLL_BAR
+        name = fit(hit.entry.name, max(10, room))
         return [
             (fit(ink.say(hit.group) if first else "", GROUP_WIDTH), ink.muted),
             *_marked(name, places(query.words, name.lower()), ink.text, ink.key),
             (" " * GAP, ink.text),
-            (fit(note, NOTE_WIDTH, "right"), ink.muted),
+            (fit(note, note_width, "right"), ink.muted),
         ]
 
     @property

@@ -17,7 +17,7 @@ from gpuconsole.tui.style.styles import Ink
 Lines = list[list[Piece]]
 MOST_PLOTTED = 8
 """Most jobs with curves that are distinguishable in one plot."""
-FIGURES = 10
+FIGURES = 9
 """Cells of a figure's column."""
 LEAST_PARAMETER, MOST_PARAMETER = 6, 16
 _MARK, _STATE, _GAP = 2, 14, 1

@@ -31,7 +31,7 @@ COLUMNS = (
     Column("state", 10, 0),
     Column("since", 7, 3, "right"),
     Column("gpu", 7, 1),
-    Column("who", 14, 2),
+    Column("who", 18, 2),
     Column("image", 30, 4),
 )
 LEAST_NAME, MOST_NAME = 20, 36
@@ -99,8 +99,15 @@ def heading(ink: Ink, width: int) -> list[Piece]:
     return pieces
 
 
-def row(ink: Ink, shown: HostContainer | HostContainers, now: float, width: int) -> list[Piece]:
-    """Return a container, or what is wrong with a host, as a line."""
+def row(
+    ink: Ink,
+    shown: HostContainer | HostContainers,
+    now: float,
+    width: int,
+    owners: Mapping[str, str] | None = None,
+) -> list[Piece]:
+    """Return a container, or what is wrong with a host, as a line. `owners` are words for jobs, by
+    their ids."""
     if isinstance(shown, HostContainers):
         said = ink.say(shown.error or f"{shown.left_out} older ones are not shown.")
         head = fit(shown.host, min(len(shown.host), MOST_NAME)) + "  "
@@ -108,7 +115,7 @@ def row(ink: Ink, shown: HostContainer | HostContainers, now: float, width: int)
         return [(head, style), (fit(said, max(1, width - len(head))), style)]
     columns = columns_for(width)
     style = ink.text if shown.runs else ink.muted
-    words = _words(ink, shown, now)
+    words = _words(ink, shown, now, owners or {})
     pieces: list[Piece] = [(fit(shown.name, _name_width(columns, width)), style)]
     for column in columns:
         text = fit(words[column.title], column.width, column.align)
@@ -119,14 +126,16 @@ def row(ink: Ink, shown: HostContainer | HostContainers, now: float, width: int)
     return pieces
 
 
-def _words(ink: Ink, shown: HostContainer, now: float) -> Mapping[str, str]:
+def _words(
+    ink: Ink, shown: HostContainer, now: float, owners: Mapping[str, str]
+) -> Mapping[str, str]:
     since = "" if shown.created_at is None else format_duration(max(0.0, now - shown.created_at))
     return {
         "host": shown.host,
         "state": ink.say(shown.state),
         "since": since,
         "gpu": ",".join(map(str, shown.devices)),
-        "who": ",".join(shown.users) or shown.job,
+        "who": owners.get(shown.job) or ",".join(shown.users) or shown.job,
         "image": shown.image,
     }
 

@@ -22,7 +22,7 @@ from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.plots.sparkline import SPANS_S, Sparks
 from gpuconsole.tui.render.text_cells import Align, Piece, bar, fit
 from gpuconsole.tui.snapshot import Picture
-from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.styles import READABLE, Ink
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _model(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -
 
 def _memory(ink: Ink, picture: Picture, host: Host, device: Device, width: int) -> list[Piece]:
     step = level(memory_percent(device))
-    style = ink.muted if step is None else ink.heat[max(4, step)]
+    style = ink.muted if step is None else ink.heat[max(READABLE, step)]
     return [(fit(memory_words(device), width, "right"), style)]
 
 

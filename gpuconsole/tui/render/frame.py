@@ -23,6 +23,8 @@ WIDE = 100
 MOST_SIZES = 4
 _COUNTED = {"queue": "{} waiting", "job": "{} active", "triage": "{} open"}
 """What the numbers of the tabs count."""
+_MORE = " …"
+"""After free sizes for which there was no room."""
 _INTO = " > "
 """Between a place and one inside of it."""
 
@@ -182,16 +184,25 @@ def _ends(ink: Ink, left: list[Piece], right: list[Piece], width: int) -> list[P
     right_width = sum(cell_len(text) for text, _ in right)
     room = max(0, width - right_width)
     pieces: list[Piece] = []
+    cut = False
     for text, style in left:
         length = cell_len(text)
         if length > room:
             # A figure cut in two would be misread: what does not fit is left out whole.
+            cut = style is ink.good
             break
         pieces.append((text, style))
         room -= length
     while pieces and pieces[-1][1] is ink.rule:
         # What it sets apart was left out.
         room += cell_len(pieces.pop()[0])
+    if cut:
+        # Of several kinds that are free some would be taken for all.
+        while room < len(_MORE) and pieces[-1][1] is ink.good:
+            room += cell_len(pieces.pop()[0])
+        if room >= len(_MORE):
+            pieces.append((_MORE, ink.muted))
+            room -= len(_MORE)
     return [*pieces, (" " * room, ink.text), *right]
 
 

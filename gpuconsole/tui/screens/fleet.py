@@ -24,7 +24,7 @@ from gpuconsole.tui.render.placement import answer_line
 from gpuconsole.tui.render.processes import host_process_lines
 from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.screens.base import ConsoleScreen
-from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
+from gpuconsole.tui.screens.dialogs.kill_process import largest_process, signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
@@ -45,6 +45,8 @@ LEAST_DEVICES = 3
 """Rows of devices below hosts that have a line each: fewer are not worth a box."""
 BOX = 3
 """Lines of a table around its rows: two of the border, one of the heading."""
+LEAST_EVENTS = 3
+"""Lines of events below the inspector's facts: fewer are not worth a heading."""
 PLOTTED_S = 900.0
 ASK_AGAIN_S = 5.0
 """How long (s) an answer about free devices is valid."""
@@ -64,8 +66,8 @@ class FleetScreen(ConsoleScreen):
         self._answer: Answer | None = None
         self._answered_at = 0.0
         self._named: tuple[object, ...] = ()
-        self._inspected: tuple[tuple[object, ...], tuple[int, int]] = ((None,) * 4, (0, 0))
-        """What the inspector shows: the objects themselves, and its second and width."""
+        self._inspected: tuple[tuple[object, ...], tuple[int, ...]] = ((None,) * 4, ())
+        """What the inspector shows: the objects themselves, and its second and size."""
 
     def body(self) -> ComposeResult:
         """Map left, inspector right, filter below."""
@@ -107,6 +109,7 @@ class FleetScreen(ConsoleScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Where there is room, more is shown of what is under the cursor."""
         super().on_resize(event)
+        self._draw_answer()
         self._arrange()
 
     def _bars(self) -> int:
@@ -119,6 +122,7 @@ class FleetScreen(ConsoleScreen):
         self.query_one(FleetMap).restyle()
         self.query_one(AskBar).restyle()
         super().restyle()
+        self._draw_answer()
         self._draw_titles()
 
     def crumbs(self) -> str:
@@ -213,7 +217,7 @@ class FleetScreen(ConsoleScreen):
         host, device = self.query_one(FleetMap).current
         keys = {key.id.partition(".")[2]: key for key in self.keys()}
         absent = {"open"} if host is None else set()
-        if device is None or not device.processes:
+        if largest_process(host, device) is None:
             absent.add("signal")
         order = ("open", "filter", "where", "signal", "containers", "session", "metric", "faults",
                  "looser", "inspector", "order", "submit")  # fmt: skip
@@ -309,12 +313,16 @@ class FleetScreen(ConsoleScreen):
         self.set_class(answer is not None, "-answered")
         fleet_map = self.query_one(FleetMap)
         fleet_map.lit = answer.uuids if answer is not None else frozenset()
-        if answer is not None:
-            self.query_one("#answer-line", Line).put(answer_line(self.ink, answer, self.size.width))
+        self._draw_answer()
         self._draw_devices()
         self._draw_titles()
 
     # -- drawing ----------------------------------------------------------------------------
+
+    def _draw_answer(self) -> None:
+        if self._answer is not None:
+            line = answer_line(self.ink, self._answer, self.size.width)
+            self.query_one("#answer-line", Line).put(line)
 
     def _arrange(self) -> None:
         """Give what the map does not need to rows of devices, then to a second pane, if that is
@@ -358,7 +366,8 @@ class FleetScreen(ConsoleScreen):
         panel.entitle(Name(host.name), "left/right device" if host.devices else "")
         if host.devices:
             width, shows, lit = panel.inner_width, fleet_map.shows, fleet_map.lit
-            panel.put(device_table(self.ink, self.picture, host, device, width, shows, lit))
+            table = device_table(self.ink, self.picture, host, device, width, shows, lit)
+            panel.put(table, pinned=1)
             at = next((row for row, each in enumerate(host.devices) if each is device), 0)
             panel.scroll_to(y=max(0, at + 2 - panel.size.height), animate=False)
         else:
@@ -389,7 +398,7 @@ class FleetScreen(ConsoleScreen):
             plot.show(series, scale_of(device, metric), marks)
         load = self.query_one("#fleet-processes", Panel)
         load.entitle("processes", Name(host.name))
-        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
+        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width), pinned=1)
         news = self.query_one("#fleet-events", Panel)
         news.entitle("events", Name(host.name))
         news.put(event_lines(ink, picture, host, news.inner_width))
@@ -434,18 +443,24 @@ class FleetScreen(ConsoleScreen):
         host, device = self.query_one(FleetMap).current
         if host is None:
             panel.entitle("inspector", "i hides")
-            self._inspected = ((None,) * 4, (0, 0))
+            self._inspected = ((None,) * 4, ())
             panel.put([[(self.ink.say("Nothing is under the cursor."), self.ink.muted)]])
             return
         picture = self.picture
         seen = (host, device, picture.owners, self.ink)
-        when = (int(picture.now), panel.inner_width)
+        when = (int(picture.now), panel.inner_width, panel.size.height)
         drawn, then = self._inspected
         if when == then and all(new is old for new, old in zip(seen, drawn, strict=True)):
             return
         self._inspected = seen, when
         panel.entitle(Name(host.name), "i hides")
-        panel.put(inspector_lines(self.ink, picture, host, device, panel.inner_width))
+        width = panel.inner_width
+        lines = inspector_lines(self.ink, picture, host, device, width)
+        room = panel.size.height - len(lines) - 2
+        if room >= LEAST_EVENTS and not self.query_one("#fleet-lower").display:
+            news = event_lines(self.ink, picture, host, width)
+            lines += [[], [(self.ink.say("events"), self.ink.title)], *news[:room]]
+        panel.put(lines)
 
     def _draw_empty(self) -> None:
         fleet_map = self.query_one(FleetMap)

@@ -25,15 +25,15 @@ from gpuconsole.tui.render.processes import host_process_lines
 from gpuconsole.tui.render.topology import topology_lines
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.device import DeviceScreen
-from gpuconsole.tui.screens.dialogs.kill_process import signal_largest
+from gpuconsole.tui.screens.dialogs.kill_process import largest_process, signal_largest
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
 
-PANES = ("work", "facts", "topology", "history")
+PANES = ("work", "events", "facts", "topology", "history")
 """What is shown below the devices; a wide terminal shows the facts beside each of the others, a
-large one everything."""
+tall one events below the processes, a large one everything."""
 LARGE = 180
 SPAN_S = 900.0
 SPAN = "last 15 minutes"
@@ -93,6 +93,8 @@ class HostScreen(ConsoleScreen):
         """A large terminal shows all panes."""
         super().on_resize(event)
         self.set_class(self.size.width >= LARGE, "-large")
+        if self.pane == "events" and not self.has_class("-short"):
+            self.pane = "work"
         self.call_after_refresh(self._draw_panels)
 
     def crumbs(self) -> str:
@@ -103,9 +105,9 @@ class HostScreen(ConsoleScreen):
 
     def footer_keys(self) -> Sequence[Key]:
         """What acts on the device under the cursor, and on the host."""
-        _, device = self.query_one(FleetMap).current
+        host, device = self.query_one(FleetMap).current
         absent = set() if device is not None else {"host.open", "host.copy"}
-        if device is None or not device.processes:
+        if largest_process(host, device) is None:
             absent.add("host.signal")
         if device is None or device.uuid not in self.picture.owners:
             absent.add("host.job")
@@ -139,7 +141,9 @@ class HostScreen(ConsoleScreen):
 
     def action_pane(self) -> None:
         """Show the next pane."""
-        names = [name for name in PANES if name != "facts" or not self.has_class("-wide")]
+        absent = {"facts"} if self.has_class("-wide") else set()
+        absent |= set() if self.has_class("-short") else {"events"}
+        names = [name for name in PANES if name not in absent]
         at = names.index(self.pane) if self.pane in names else -1
         self.pane = names[(at + 1) % len(names)]
 
@@ -216,7 +220,7 @@ class HostScreen(ConsoleScreen):
         )
         facts.put([*state_lines(ink, picture, host, width), *about, *image_part])
         load = self._panel("host-processes", "processes")
-        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width))
+        load.put(host_process_lines(ink, host, picture.jobs, load.inner_width), pinned=1)
         news = self._panel("host-events", "events")
         news.put(event_lines(ink, picture, host, news.inner_width))
         matrix = self._panel("host-topology", "topology")
@@ -236,12 +240,14 @@ class HostScreen(ConsoleScreen):
     def _panel(self, panel_id: str, title: str) -> Panel:
         panel = self.query_one(f"#{panel_id}", Panel)
         last = "F6 next" if not self.has_class("-large") else ""
-        panel.entitle(title, last if panel_id in _LAST else "")
+        lowest = "host-processes" if self.has_class("-short") else "host-events"
+        panel.entitle(title, last if panel_id in (*_LAST, lowest) else "")
         return panel
 
 
-_LAST = ("host-events", "host-topology")
-"""Panels at the lower end of a pane, which name the key to the next."""
+_LAST = ("host-topology",)
+"""Panels at the lower end of a pane, which name the key to the next; of the first pane it depends
+on the height."""
 
 
 def _title(host: Host) -> str:

@@ -56,6 +56,9 @@ LONGEST_S = 4 * 3600.0
 SHORTEST_S = 60.0
 MEMORY, USE = "memory", "use"
 """What is plotted of the device, beside metrics of the log."""
+_ENDED = ("job.retry", "job.search")
+_ACTIVE = ("job.session", "job.follow", "job.search", "job.cancel")
+"""Keys that come first in the footer: where it is narrow, the others are left to the help."""
 MOST_RESULTS = 12
 """Fetched files that are named."""
 
@@ -160,6 +163,15 @@ class JobScreen(LogScreen):
                 absent.add("job.attempt")
         keys_ = super().keys()
         return [key for key in keys_ if key.id not in absent]
+
+    def footer_keys(self) -> Sequence[Key]:
+        """What one does to a job as it is, before what moves in its log."""
+        ended = self.job is not None and self.job.state.ended
+        first = _ENDED if ended else _ACTIVE
+        keys = {key.id: key for key in super().footer_keys()}
+        if ended:
+            keys.pop("job.follow", None)
+        return [*(keys.pop(id_) for id_ in first if id_ in keys), *keys.values()]
 
     # -- actions ----------------------------------------------------------------------------
 

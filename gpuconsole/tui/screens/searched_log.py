@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from textual import on
@@ -13,6 +13,7 @@ from gpuconsole.core.training.log_timestamps import line_at, read_clock
 from gpuconsole.core.wording import msg
 from gpuconsole.session.logs.line_index import Lines
 from gpuconsole.session.logs.search import Search
+from gpuconsole.tui.keymap.key import Key
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.screens.dialogs.base import AskScreen
@@ -21,6 +22,9 @@ from gpuconsole.tui.widgets.log_view import LogLines
 
 LOOK_S = 0.2
 """The file is looked at so often: a chatty job costs a few repaints a second, not one a line."""
+
+_ON_MATCHES = frozenset({"log('next')", "log('previous')", "log('only')"})
+"""What keys do with the matches of a search."""
 
 
 class SearchedLogScreen(ConsoleScreen):
@@ -91,13 +95,20 @@ class SearchedLogScreen(ConsoleScreen):
         if not words or lines.source is None:
             lines.look_for(None)
             self.workers.cancel_group(self, "search")
-            return
-        search = Search(words)
-        lines.look_for(search)
-        self._progress_seen = (-1, -1)
-        aside(
-            self, partial(self._look_through, search, lines.source), group="search", exclusive=True
-        )
+        else:
+            search = Search(words)
+            lines.look_for(search)
+            self._progress_seen = (-1, -1)
+            look = partial(self._look_through, search, lines.source)
+            aside(self, look, group="search", exclusive=True)
+        self.draw_footer()
+
+    def footer_keys(self) -> Sequence[Key]:
+        """Return the keys that act now: without a search none that step through its matches."""
+        keys = self.keys()
+        if self.log_lines.search is None:
+            keys = [key for key in keys if key.action not in _ON_MATCHES]
+        return keys
 
     def _tell_found(self, search: Search, log: Lines) -> None:
         """Say how many lines match, and how far the search is."""

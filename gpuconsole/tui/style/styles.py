@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Symbols = Literal["block", "ascii"]
 ENGLISH = Language()
+READABLE = 7
+"""The first step of the ramp in which words have enough contrast (4.5) in every shipped theme,
+under the cursor too."""
 FREE = 16
 """The code of an unused device, above the steps of the ramp and the kinds of trouble."""
 

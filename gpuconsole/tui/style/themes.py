@@ -17,6 +17,7 @@ from textual.theme import Theme
 from gpuconsole import yamldoc
 from gpuconsole.core.devices.health_levels import LEVELS
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError, TrustError
 
 
@@ -180,7 +181,9 @@ def _named(said: str) -> str:
 
 def _ramp(said: tuple[str, ...]) -> tuple[str, ...]:
     if len(said) != LEVELS:
-        raise ValueError(f"needs {LEVELS} colours, idle to full; here are {len(said)}")
+        raise ValueError(
+            msg("needs {n} colours, idle to full; here are {all}", n=LEVELS, all=len(said))
+        )
     return said
 
 

@@ -298,6 +298,9 @@ class LogLines(ScrollView, can_focus=True):
             body = whole.crop(self._side, self._side + width)
         else:
             body = strip(pieces, width, ground)
+        if not self.wrap and width > 1 and cell_len(words) > width + self._side:
+            goes_on = ink.chosen_muted if here else ink.muted
+            body = Strip.join([body.crop(0, width - 1), strip([("…", goes_on)], 1, ground)])
         return Strip.join([strip(lead, len(lead[0][0]), ground), body]) if lead else body
 
     def _tell_place(self) -> None:

@@ -50,6 +50,7 @@ class Panel(ScrollView, can_focus=False):
         self._early: list[list[Piece]] | None = None
         """Lines that were given before there was a width to break them at."""
         self._titles = (title, "")
+        self._pinned = 0
 
     def on_mount(self) -> None:
         """Show the title that the box was made with."""
@@ -70,8 +71,10 @@ class Panel(ScrollView, can_focus=False):
         """Cells in a line, with the scroll bar's taken off."""
         return max(10, self.size.width - 2)
 
-    def put(self, lines: list[list[Piece]]) -> None:
-        """Show these lines; the layout is redone only when their number changes."""
+    def put(self, lines: list[list[Piece]], pinned: int = 0) -> None:
+        """Show these lines; the layout is redone only when their number changes. The first `pinned`
+        stay at the top when the others are scrolled."""
+        self._pinned = pinned
         if not self.is_mounted:
             return
         if not self.size.width:
@@ -90,16 +93,16 @@ class Panel(ScrollView, can_focus=False):
             return
         for row, (before, after) in enumerate(zip(old, new, strict=True)):
             if before != after:
-                self.refresh_line(row)
+                self.refresh_line(row if row >= pinned else row + self.scroll_offset.y)
 
     def _on_resize(self) -> None:
         if self._early is not None and self.size.width:
-            self.put(self._early)
+            self.put(self._early, self._pinned)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
         ink = ink_of(self)
-        row = y + self.scroll_offset.y
+        row = y + self.scroll_offset.y if y >= self._pinned else y
         lines = self._lines or ()
         return strip(lines[row] if row < len(lines) else (), self.size.width, ink.text)
 

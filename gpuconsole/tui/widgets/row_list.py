@@ -89,8 +89,8 @@ class Rows(ScrollView, can_focus=True):
 
     @property
     def inner_width(self) -> int:
-        """Cells that a row has."""
-        return max(1, self.size.width - GUTTER)
+        """Cells that a row has; a blank stays before the border."""
+        return max(1, self.size.width - GUTTER - 1)
 
     def move_to(self, key: str) -> None:
         """Put the cursor on a row by its key, if it is there."""

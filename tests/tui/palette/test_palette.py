@@ -314,3 +314,30 @@ async def test_a_theme_is_tried_on_while_the_cursor_stands_on_it() -> None:
         await console.type("theme:")
         await console.press("down", "down", "enter")
         await console.until(lambda: console.app.theme not in (before, tried), "it stays")
+
+
+@pytest.mark.parametrize(
+    ("word", "enough", "first"),
+    [("theme", 2, "theme"), ("export", 1, "setting setting Export"),
+     ("json", 2, "setting setting Export"),
+     ("light", 3, "theme theme day")],
+)  # fmt: skip
+async def test_a_word_that_is_typed_on_finds_what_its_beginning_found(
+    word: str, enough: int, first: str
+) -> None:
+    """`the` is the beginning of `theme`, and no word of `The tour of five steps`."""
+    async with opened(FakeSession(), WIDE) as console:
+        await console.press("colon")
+        for letters in range(1, len(word) + 1):
+            await console.type(word[letters - 1])
+            palette = console.app.screen
+            assert isinstance(palette, Palette)
+            await console.until(lambda palette=palette: not palette._searching)
+            if letters >= enough:
+                assert next(iter(palette._hits)).startswith(first), word[:letters]
+
+
+async def test_what_an_entry_does_is_cut_only_where_its_key_begins() -> None:
+    async with opened(FakeSession(), (80, 24)) as console:
+        await console.press("colon")
+        await console.shows("Show the containers of every host: their logs, and shells")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 
+from gpuconsole.config import LabSettings, TriageSection
 from gpuconsole.core.fleet import FleetSnapshot, Host
 from gpuconsole.errors import JournalError
 from gpuconsole.session.session import Session
@@ -133,3 +134,15 @@ async def test_one_may_leave_before_there_is_a_session() -> None:
         app.leave()
         await Driven(app, pilot).until(lambda: app.return_code is not None, "the end")
     assert given_up.is_set()
+
+
+async def test_the_bell_is_that_of_the_session_that_was_awaited() -> None:
+    ready = asyncio.Event()
+    bell = LabSettings(triage=TriageSection(bell=True, notify="critical"))
+    app = ConsoleApp(awaited(FakeSession(settings=bell), ready.wait))
+    async with app.run_test(size=WIDE) as pilot:
+        console = Driven(app, pilot)
+        await console.shows("first-named")
+        assert app.look.bell == ""
+        ready.set()
+        await console.until(lambda: app.look.bell == "critical", "the lab's bell")

@@ -220,18 +220,18 @@ async def test_digits_are_screens_until_one_chooses_what_to_do() -> None:
         assert console.app.current_mode == "fleet"
         await console.press("5", "x")
         await console.until(lambda: isinstance(console.app.focused, Actions))
-        await console.shows("1-9 do an action", "esc back to the list")
+        await console.shows("1-9 do one", "esc list")
         await console.press("2")
         await console.shows("Cancel resnet?", "SIGTERM", "It keeps no checkpoints")
         await console.press("y")
         await console.until(lambda: made.named("cancel") == [("cancel", "ana-0003")])
         await console.until(lambda: isinstance(console.app.focused, Rows))
-        assert "do an action" not in console.text
+        assert "1-9 do one" not in console.text
         await console.press("x")
-        await console.shows("esc back to the list")
+        await console.shows("esc list")
         await console.press("escape")
         await console.until(lambda: isinstance(console.app.focused, Rows))
-        await console.until(lambda: "back to the list" not in console.text)
+        await console.until(lambda: "esc list" not in console.text)
 
 
 async def test_a_job_with_checkpoints_is_moved_and_a_failed_one_tried_again() -> None:

@@ -14,7 +14,7 @@ from gpuconsole.cli.interrupts import stopping
 from gpuconsole.cli.metrics_server import Scraping, token_options
 from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document
-from gpuconsole.cli.sessions import awaited_session, drive, open_session, show_console
+from gpuconsole.cli.sessions import awaited_session, drive, show_console
 from gpuconsole.core.wording import joined, msg, name
 from gpuconsole.errors import UsageError
 
@@ -35,9 +35,6 @@ def open_console() -> int:
 
         lab = open_inventory(chosen.inventory, os.environ)
         opening.show([host.name for host in lab.hosts])
-        if lab.queue is not None:
-            session = open_session(chosen, dispatching=not chosen.read_only, lab=lab)
-            return show_console(session, session.settings, "", opening)
         settings = combined(load_settings(), lab.lab)
         return show_console(awaited_session(chosen, lab, settings), settings, "", opening)
 

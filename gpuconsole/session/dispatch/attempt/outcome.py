@@ -27,6 +27,8 @@ _DEVICE_OOM = re.compile(
 )
 _REQUESTED = re.compile(r"annot allocate " + _SIZE)
 _AVAILABLE = re.compile(r"available memory is (?:only )?" + _SIZE)
+_KINDS = ("GPU", "XPU", "NPU")
+"""Kinds of device that sentences name; others stand in them as a value."""
 # What CUDA's own libraries say when they, not Paddle's allocator, ran out.
 _CUDA_OOM = re.compile(
     r"CUDA error\s?\(2\), out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED"
@@ -104,17 +106,32 @@ def find_device_oom(log_tail: str) -> Outcome | None:
         device = match["device"].replace(":", " ")
         requested = _mib(_REQUESTED.search(match["rest"]))
         available = _mib(_AVAILABLE.search(match["rest"]))
-        parts = []
-        if requested is not None:
-            parts.append(f"{format_mib(requested)} requested")
-        if available is not None:
-            parts.append(f"{format_mib(available)} available")
-        template = f"Out of memory on {{device}}{': {parts_list}' if parts else ''}."
-        cause = msg(template, device=device, parts_list=", ".join(parts))
-        return Outcome(JobState.OOM, cause, requested, available)
+        return Outcome(
+            JobState.OOM, _memory_cause(device, requested, available), requested, available
+        )
     if _CUDA_OOM.search(log_tail):
         return Outcome(JobState.OOM, "Out of memory on the GPU, reported by a CUDA library.")
     return None
+
+
+def _memory_cause(device: str, requested: float | None, available: float | None) -> str:
+    """Return the sentence that a device such as `GPU 0` ran out of memory (MiB).
+
+    All its places are figures where the kind of device is known: the journal keeps plain text, in
+    which such a sentence is found again by any console.
+    """
+    parts = []
+    if requested is not None:
+        parts.append("{size} requested")
+    if available is not None:
+        parts.append("{limit} available")
+    kind, _, index = device.partition(" ")
+    where = f"{kind} {{index}}" if kind in _KINDS else "{device}"
+    tail = f": {', '.join(parts)}" if parts else ""
+    return msg(
+        f"Out of memory on {where}{tail}.",
+        device=device, index=index, size=format_mib(requested), limit=format_mib(available),
+    )  # fmt: skip
 
 
 def blames_peers(log_tail: str) -> bool:

@@ -63,7 +63,8 @@ def _eighths(column: Column | None, top: float, rows: int) -> int | None:
     if column is None:
         return None
     filled = round(max(0.0, column[1]) / top * rows * 8) if top else 0
-    return min(rows * 8, max(1 if column[1] > 0 else 0, filled))
+    # Zero is a line at the bottom: it was measured, unlike what is blank.
+    return min(rows * 8, max(1, filled))
 
 
 def _row_of(value: float, top: float, rows: int) -> int:

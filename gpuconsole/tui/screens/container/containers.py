@@ -53,6 +53,8 @@ class ContainersScreen(ListScreen):
         self._found: dict[str, HostContainers] = {}
         self._rows: Mapping[str, HostContainer | HostContainers] = {}
         self._asked: tuple[str, ...] = ()
+        self._owners: Mapping[str, str] = {}
+        """What the containers of this queue's jobs are called, by the ids of the jobs."""
         self._waits = False
         """Whether answers wait to be drawn."""
 
@@ -177,6 +179,7 @@ class ContainersScreen(ListScreen):
         if keys != self._ids:
             self._ids = keys
         width = rows.inner_width
+        self._owners = {job.id: f"{job.task.name} ({job.user})" for job in picture.jobs}
         rows.put(self._ids, self._row, heading(self.ink, width))
         self.draw_titles()
 
@@ -195,7 +198,7 @@ class ContainersScreen(ListScreen):
 
     def _row(self, key: str, number: int) -> list[Piece]:
         width = self.query_one(Rows).inner_width
-        return row(self.ink, self._rows[key], self.picture.now, width)
+        return row(self.ink, self._rows[key], self.picture.now, width, self._owners)
 
     def _current(self) -> HostContainer | None:
         """Return the container under the cursor, or say what is there instead."""

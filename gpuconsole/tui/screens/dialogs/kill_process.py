@@ -66,18 +66,20 @@ class SignalScreen(Dialog[str | None]):
 
 
 def signal_process(
-    screen: ConsoleScreen, host: str, process: DeviceProcess, job: Job | None
+    screen: ConsoleScreen, host: str, process: DeviceProcess, job: Job | None, first: str = ""
 ) -> None:
-    """Ask for a signal, and for the user's name where the process is somebody else's."""
+    """Ask for a signal, and for the user's name where the process is somebody else's. `first` is
+    a sentence before what is said of the process."""
     user = clean(process.user) or "somebody"
     about = [
+        *filter(None, (first,)),
         msg(
             "{pid} of {user} on {host}: {command}",
             pid=process.pid,
             user=user,
             host=host,
             command=process.command or "n/a",
-        )
+        ),
     ]
     if job is not None:
         about.append(
@@ -109,13 +111,32 @@ def signal_process(
 
 
 def signal_largest(screen: ConsoleScreen, host: Host | None, device: Device | None) -> None:
-    """Ask for a signal to the process that holds most of a device."""
-    if host is None or device is None or not device.processes:
-        screen.tell("No process is on the device under the cursor.")
+    """Ask for a signal to the process that holds most of a device, or of its host if no process is
+    on the device."""
+    largest = largest_process(host, device)
+    if host is None or largest is None:
+        screen.tell("No process is on a device of this host.")
         return
-    largest = max(device.processes, key=lambda process: process.memory_mib or 0.0)
-    job = jobs_by_container(screen.picture.jobs).get(largest.container_id)
-    signal_process(screen, host.name, largest, job)
+    where, process = largest
+    about = ""
+    if device is not None and device is not where:
+        about = msg(
+            "No process is on gpu {index}. This is the largest of the host, on gpu {n}.",
+            index=device.index, n=where.index,
+        )  # fmt: skip
+    job = jobs_by_container(screen.picture.jobs).get(process.container_id)
+    signal_process(screen, host.name, process, job, about)
+
+
+def largest_process(
+    host: Host | None, device: Device | None
+) -> tuple[Device, DeviceProcess] | None:
+    """Return the process that holds most of a device, else most of one of its host's devices, and
+    where it is; None if there is none."""
+    own = (device,) if device is not None and device.processes else ()
+    devices = own or (host.devices if host is not None else ())
+    candidates = ((each, process) for each in devices for process in each.processes)
+    return max(candidates, key=lambda pair: pair[1].memory_mib or 0.0, default=None)
 
 
 def stop_container(
