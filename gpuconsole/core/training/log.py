@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.util.lazy_pattern import lazy_pattern
 
 LONGEST_LINE = 500
 """Characters of a line that are read."""
@@ -30,12 +31,12 @@ def _words(text: str) -> frozenset[str]:
 
 
 _NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|(?:nan|inf(?:inity)?)(?![A-Za-z]))"
-_WORTH = re.compile(
+_WORTH = lazy_pattern(
     r"\d\s*/\s*\d|\b(?:epoch|step|iter|iteration|batch)(?![a-z])|global_step|batch_id"
     r"|loss|acc|auc|iou|f1|ppl|perplexity|precision|recall|hmean|top\d|error|score|dice|kappa",
     re.IGNORECASE,
 )
-_PREFIX = re.compile(
+_PREFIX = lazy_pattern(
     r"^\s*(?:\[?\d{2,4}[-/]\d{1,2}(?:[-/]\d{1,4})?[T ]\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\]?"
     r"|\[?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\]?"
     r"|\[\s*(?:INFO|DEBUG|WARNING|TRAIN_LOG)\s*\]|(?:[\w.]+\s+)?(?:INFO|DEBUG|WARNING):?(?=[\s\[])"
@@ -43,20 +44,20 @@ _PREFIX = re.compile(
 )
 """One part of what a logger puts before its message: a time, a name, a level."""
 _SLASHED = r"(\d{1,9}(?:\.\d+)?)(?:\s*/\s*(\d{1,9}))?"
-_COUNTER = re.compile(
+_COUNTER = lazy_pattern(
     r"(?<![A-Za-z0-9_])(global[_ ]?step|progress_or_epoch|step|iter|iteration|batch(?:_?id|_?idx)?"
     r"|epoch(?:_?id)?)['\"]?\s*(?:[=:#]\s*)?(?:\[\s*)?" + _SLASHED + r"(?![\w.]|-\d)\s*\]?",
     re.IGNORECASE,
 )
-_EPOCH_ALONE = re.compile(r"\W*epoch\W{1,3}(\d{1,9})(?:\s*/\s*\d{1,9})?\W*$", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"\[\s*(\d{1,9})\s*/\s*(\d{1,9})\s*\]")
-_BAR = re.compile(
+_EPOCH_ALONE = lazy_pattern(r"\W*epoch\W{1,3}(\d{1,9})(?:\s*/\s*\d{1,9})?\W*$", re.IGNORECASE)
+_IN_BRACKETS = lazy_pattern(r"\[\s*(\d{1,9})\s*/\s*(\d{1,9})\s*\]")
+_BAR = lazy_pattern(
     r"(?:(?<=[|:\s])|^)\s*(?:\d{1,3}%\|[^|]{0,200}\|\s*)?(?<!\d)(\d{1,9})/(\d{1,9}) "
     r"\[(?=\d+:\d\d)([^\]<]*(?:<[^,\]]*)?),?\s*([^,\]]*)"
 )
 """A progress bar as tqdm draws it: done, of all, times, pace."""
-_HAPI_BAR = re.compile(r"\[[=>.]{5,}\]")
-_PACE = re.compile(
+_HAPI_BAR = lazy_pattern(r"\[[=>.]{5,}\]")
+_PACE = lazy_pattern(
     r"(?<![\w.])(\d+(?:\.\d+)?)\s*(?:(us|ms|s)/(?:step|iter|batch|it)|(it|step|iter|batch)s?/s)"
     r"(?![a-z])",
     re.IGNORECASE,
@@ -74,7 +75,7 @@ _SETTINGS = _words(
     " threshold thresh smooth smoothing margin lambda every interval"
 )
 """Parts of names that are settings although they name a metric, too."""
-_PAIR = re.compile(
+_PAIR = lazy_pattern(
     rf"(?<![\w.])(?:(?P<of>{_QUALIFIER})[ _/.-]+)?"
     rf"(?:(?P<name>[A-Za-z][\w./@-]*(?: rate| score)?(?:\([\w ]{{1,24}}\))?)['\"]?\s*"
     rf"(?:\bis\b|\bwas\b|\bare\b)?\s*[:=]|(?P<known>{_KNOWN})\s+)"
@@ -82,27 +83,27 @@ _PAIR = re.compile(
     r"(?P<unit>\s?(?:%|ms|s|sec|secs|seconds)(?![\w/]))?(?![\w:/]|\.\d|-\d)\s*[\])]{0,2}",
     re.IGNORECASE,
 )
-_AVERAGE_PRECISION = re.compile(
+_AVERAGE_PRECISION = lazy_pattern(
     r"Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s*all \|[^\]]{0,40}\] = "
     rf"({_NUMBER})"
 )
-_MAP = re.compile(rf"\bmAP\([\w., ]{{1,30}}\)\s*=\s*({_NUMBER})\s*(%)?")
-_ETA = re.compile(
+_MAP = lazy_pattern(rf"\bmAP\([\w., ]{{1,30}}\)\s*=\s*({_NUMBER})\s*(%)?")
+_ETA = lazy_pattern(
     r"\b(?:ETA|eta|remaining|elapsed)\b\s*[:=]?\s*(?:\d+ days?, )?(?:\d+:)*\d+s?(?:\.\d+)?",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_][^\W_]+|\b[a-z]\b", re.IGNORECASE)
-_UNITS = re.compile(
+_WORD = lazy_pattern(r"[^\W\d_][^\W_]+|\b[a-z]\b", re.IGNORECASE)
+_UNITS = lazy_pattern(
     r"\b(?:samples?|images?|tokens?|examples?|imgs?|words|records)\s?/\s?(?:s|sec|second)\b"
     r"|\b\d+(?:\.\d+)?\s?(?:[KMG]i?B|s|ms|sec|secs|seconds)\b",
     re.IGNORECASE,
 )
-_EVALUATION = re.compile(
+_EVALUATION = lazy_pattern(
     r"(?:^|[\[\s])(?:eval(?:uat\w+)?|val(?:id\w*)?|dev|test(?:ing)?|cur metric)(?=[\]\s:,])",
     re.IGNORECASE,
 )
-_BEST_BESIDE = re.compile(r"\([^()]{0,40}\bbest\b[^()]{0,60}\)", re.IGNORECASE)
-_BEST = re.compile(r"\bbest\b", re.IGNORECASE)
+_BEST_BESIDE = lazy_pattern(r"\([^()]{0,40}\bbest\b[^()]{0,60}\)", re.IGNORECASE)
+_BEST = lazy_pattern(r"\bbest\b", re.IGNORECASE)
 _FILLERS = _words(
     "train training eval evaluation evaluate val valid validation dev test avg average mean"
     " epoch epochs step steps iter iters iteration batch batches end ended done finished"
