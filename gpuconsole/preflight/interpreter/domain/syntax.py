@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -17,8 +20,39 @@ def nodes(roots: Iterable[ast.AST]) -> Iterator[ast.AST]:
         _extend(pending, node)
 
 
-def yields(body: Iterable[ast.AST]) -> bool:
+def yields(body: Sequence[ast.AST]) -> bool:
     """Whether a function body itself yields (nested functions do not count)."""
+    return _remembered(body, "yields?", _yields)
+
+
+def names(body: Sequence[ast.AST]) -> frozenset[str]:
+    """Return the names that a function body reads or binds, also in nested functions."""
+    return _remembered(body, "names?", _names)
+
+
+def _remembered(
+    body: Sequence[ast.AST], what: str, ask: Callable[[Sequence[ast.AST]], Answer]
+) -> Answer:
+    """Return what is asked of a body, which is looked through once: its first node remembers it.
+
+    A function is made each time that its `def` or `lambda` is run, of the same tree in each run.
+    """
+    first: ast.AST = body[0]
+    if isinstance(first, ast.Expr):
+        # That of a lambda is new each time, its expression is not.
+        first = first.value
+    notes = first.__dict__
+    answer: tuple[int, Answer] | None = notes.get(what)
+    if answer is None or answer[0] != len(body):
+        answer = notes[what] = len(body), ask(body)
+    return answer[1]
+
+
+def _names(body: Sequence[ast.AST]) -> frozenset[str]:
+    return frozenset(node.id for node in nodes(body) if isinstance(node, ast.Name))
+
+
+def _yields(body: Sequence[ast.AST]) -> bool:
     pending = list(body)
     while pending:
         node = pending.pop()

@@ -181,7 +181,7 @@ class Scope:
             scope = scope.parent
         return scope is not None
 
-    def close_over(self, names: set[str]) -> None:
+    def close_over(self, names: frozenset[str]) -> None:
         """Note what a function made here may read, here and in the calls around."""
         scope: Scope | None = self
         while scope is not None and scope.kind != "module":

@@ -422,7 +422,7 @@ def function(
     if scope.ends:
         # The body is looked through for what it closes over.
         interp.tick(8 * len(body) + (body[-1].end_lineno or 0) - body[0].lineno)
-        scope.close_over({node.id for node in syntax.nodes(body) if isinstance(node, ast.Name)})
+        scope.close_over(syntax.names(body))
     return result
 
 
