@@ -15,6 +15,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.util.lazy_pattern import lazy_pattern
 from gpuconsole.core.wording import msg
 
 TAIL_BYTES = 256 * 1024
@@ -22,30 +23,30 @@ TAIL_BYTES = 256 * 1024
 
 _SIZE = r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)i?B"
 # The text of Paddle's allocators for GPU, XPU and plug-in devices, since 1.6.
-_DEVICE_OOM = re.compile(
+_DEVICE_OOM = lazy_pattern(
     r"Out of memory error on (?P<device>\w+[ :]\d+)\.(?P<rest>.{0,400})", re.DOTALL
 )
-_REQUESTED = re.compile(r"annot allocate " + _SIZE)
-_AVAILABLE = re.compile(r"available memory is (?:only )?" + _SIZE)
+_REQUESTED = lazy_pattern(r"annot allocate " + _SIZE)
+_AVAILABLE = lazy_pattern(r"available memory is (?:only )?" + _SIZE)
 _KINDS = ("GPU", "XPU", "NPU")
 """Kinds of device that sentences name; others stand in them as a value."""
 # What CUDA's own libraries say when they, not Paddle's allocator, ran out.
-_CUDA_OOM = re.compile(
+_CUDA_OOM = lazy_pattern(
     r"CUDA error\s?\(2\), out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED"
     r"|CUDNN_STATUS_ALLOC_FAILED"
 )
-_MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^'\n]{1,200})'", re.M)
-_LACKING = re.compile(r"^The image has no \w(?:[^.\r\n]|\.(?=\d)){0,80}", re.M)
+_MISSING_MODULE = lazy_pattern(r"^ModuleNotFoundError: No module named '([^'\n]{1,200})'", re.M)
+_LACKING = lazy_pattern(r"^The image has no \w(?:[^.\r\n]|\.(?=\d)){0,80}", re.M)
 """What a session's own programs print where they cannot begin."""
 NO_SHELL = "The image has no shell: /bin/sh is not there."
-_EXCEPTION = re.compile(
+_EXCEPTION = lazy_pattern(
     r"^((?:[A-Za-z_][\w.]{0,80}\.)?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Warning)\b"
     r"(?::.{0,300})?)$",
     re.M,
 )
 # What Gloo, NCCL and their sockets say on hosts that lost a peer. Paddle's Gloo calls the end of
 # a connection a TIMEOUT, at once (gloo v0.0.3, transport/tcp/pair.cc, where a read returns 0).
-_PEER_GONE = re.compile(
+_PEER_GONE = lazy_pattern(
     r"gloo::\w*Exception|gloo/transport/tcp/pair\.cc:\d+\] TIMEOUT self_rank"
     r"|Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"
     r"|remote process exited|Broken pipe"
