@@ -13,12 +13,14 @@ from gpuconsole.config import LabSettings
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
+from gpuconsole.session.dispatch.cleanup import Refusals, Sweeping
 from gpuconsole.session.dispatch.dispatcher import Dispatcher
 from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.host_faults import HostFaults
 from gpuconsole.session.fleet.leases import LeaseBoard
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
+from gpuconsole.session.logs.copies import LogCopies
 from gpuconsole.session.queue.plan import Outlook
 from gpuconsole.session.queue.planner import Planner, placed_by
 from gpuconsole.session.submit.validate import Packed
@@ -68,6 +70,11 @@ class Desk:
         """End as SIGKILL does: nothing is written, nothing is said."""
         self.console.dead = True
         await self.stop()
+
+    async def sweep(self, copies: LogCopies) -> bool:
+        """Sweep host `a` by itself, as the head of the queue does."""
+        refusals = Refusals(self.context)
+        return await Sweeping(self.context, 1, copies, set(), refusals).sweep("a")
 
     def job(self, job_id: str) -> Job:
         job = self.journal.job(job_id)

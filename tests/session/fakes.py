@@ -539,6 +539,8 @@ class FakeEngine:
 
     async def remove(self, container: str) -> None:
         await self._at("remove")
+        if said := self._docker.refuses.get(f"remove {container}"):
+            raise translated(said, self._name, "remove")
         self._docker.removed.append(container)
         found = self._docker.find(container)
         if found is not None:

@@ -538,17 +538,25 @@ def _remove(client: docker.APIClient, container: str, wait_s: float = REMOVAL_S)
 def _prune(
     client: docker.APIClient, keep_jobs: frozenset[str], journal: str, grace_s: float
 ) -> tuple[list[str], int, int]:
+    """Prune; APIError of a container that cannot be removed, after all others are."""
     jobs = []
+    refused: docker.errors.APIError | None = None
     for status in _own(client, journal):
         job = status.labels[_JOB]
         in_use = TIME_LIMIT_LABEL in status.labels and not status.overdue
         if job not in keep_jobs and status.state in ("created", "exited", "dead") and not in_use:
-            _remove(client, status.id)
-            jobs.append(job)
+            try:
+                _remove(client, status.id)
+                jobs.append(job)
+            except docker.errors.APIError as error:
+                refused = refused or error
     ours = [
         item
         for item in docker_leases.held(client)
         if item.lease.journal == journal and item.lease.job not in keep_jobs
     ]
     removed = sum(docker_leases.remove(client, item) for item in ours)
-    return sorted(set(jobs)), len(jobs), removed + len(docker_leases.reap(client, grace_s))
+    reaped = len(docker_leases.reap(client, grace_s))
+    if refused is not None:
+        raise refused
+    return sorted(set(jobs)), len(jobs), removed + reaped

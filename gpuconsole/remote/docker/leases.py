@@ -302,8 +302,12 @@ def _remove_past(client: docker.APIClient, wanted: Callable[[Mapping[str, str]],
     listed = client.containers(all=True, filters={"label": TIME_LIMIT_LABEL})
     for item in _past(client, listed):
         if wanted(item["Labels"]):
-            with contextlib.suppress(docker.errors.NotFound):
+            try:
                 client.remove_container(item["Id"], v=True, force=True)
+            except docker.errors.APIError as error:
+                # One that is dead and cannot be removed blocks no claim.
+                if status_of(error) != 404 and item["State"] != "dead":
+                    raise
 
 
 def _labels(lease: Lease) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Cleanup of what ended attempts left: containers and leases on hosts, old logs and packed projects
 here.
 
-`sweep` clears one host after a console that had no time to; `prune_hosts` is the user's command.
+`Sweeping` clears hosts after a console that had no time to; `prune_hosts` is the user's command.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from gpuconsole.core.containers import (
     Lease,
     PruneResult,
 )
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
-from gpuconsole.errors import ConsoleError, RefusedError
+from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.wording import msg
+from gpuconsole.errors import ConsoleError, EngineError, RefusedError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.container_spec import attempt_key
 from gpuconsole.session.dispatch.attempt.gang import Part
@@ -35,6 +39,8 @@ from gpuconsole.state.files.measurement_turn import free_turn, left_on
 
 PARALLEL = 8
 """Hosts that are pruned at the same time."""
+REFUSED_S = 30.0
+"""How long an engine may fail to remove a container before that is reported: once is common."""
 
 
 def _in_use(job: Job, status: ContainerStatus) -> bool:
@@ -73,45 +79,124 @@ Devices = MutableSet[tuple[str, str]]
 """Devices by host and UUID."""
 
 
-async def sweep(
-    context: Context, epoch: int, copies: LogCopies, host: str, releasing: Devices
-) -> bool:
-    """Remove this journal's leases and containers of ended attempts from a host, each container
-    once its log is here. Returns whether the engine let it; else it is to be tried again.
+class Refusals:
+    """The containers of ended attempts that engines do not remove. Each is reported once, with what
+    its engine says and what an administrator can do, and once more when it is gone."""
 
-    A running container is only touched when its attempt was given up as lost. `releasing` are the
-    devices with leases that are being removed: no job may be placed on them meanwhile.
-    """
-    try:
-        engine = await context.hosts.engine(host)
-        containers = await engine.own(context.journal.id)
-        await _clear_measurements(context, host, containers)
-        await _release_left(context, engine, host, containers, releasing)
-        # Read after the listing: an attempt begun in between is in the journal by now.
-        jobs = {job.id: job for job in context.journal.jobs()}
-        settled = True
-        for status in containers:
-            name = status.labels.get(LABEL_PREFIX + "job", "")
-            job = jobs.get(name)
-            part = None if job is None else _part_of(job, status, engine, host)
-            if status.state == "removing":
-                # Somebody's removal may fail, and leaves it dead then.
-                settled = False
-                continue
-            if job is not None and not _is_over(job, status):
-                continue
-            # Of a dead container, of which a removal has failed, no log can be read.
-            if part is not None and status.state not in ("created", "dead"):
-                if part.live:
-                    await engine.stop(status.id, context.settings.stop_grace)
-                entry = Entry(context, epoch, name)
-                await copies.finish(entry, part, await copies.last(entry, part))
-            elif job is not None or _is_old_calibration(name, status):
-                await engine.remove(status.id)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._since: dict[tuple[str, str], float] = {}
+        self._reported: set[tuple[str, str]] = set()
+
+    def note(self, host: str, container: str, said: str) -> None:
+        """Note that a container is still there, and why; report it if it has been for long."""
+        key, now = (host, container), self._context.clock.now()
+        if now - self._since.setdefault(key, now) < REFUSED_S or key in self._reported:
+            return
+        self._reported.add(key)
+        words = msg(
+            "The engine of {host} does not remove {container}: {why_text}. Its job has ended and "
+            "holds no device. An administrator can restart Docker there (`sudo systemctl restart "
+            "docker`). If it still refuses: stop Docker, unmount what is mounted below its folder "
+            "(`grep /var/lib/docker /proc/mounts`), start it again.",
+            host=host,
+            container=container,
+            why_text=clean(said, 400).rstrip("."),
+        )
+        self._context.journal.tell("host", host, words, "warning")
+
+    def there(self, host: str, containers: Sequence[ContainerStatus]) -> None:
+        """Forget, and report, what is not on a host any more."""
+        names = {status.name for status in containers}
+        for name, container in list(self._since):
+            if name == host and container not in names:
+                self.gone(host, container)
+
+    def gone(self, host: str, container: str) -> None:
+        """Forget a container that has been removed; report that if it was reported."""
+        self._since.pop((host, container), None)
+        if (host, container) in self._reported:
+            self._reported.remove((host, container))
+            words = msg("{container} is removed from {host}.", container=container, host=host)
+            self._context.journal.tell("host", host, words, "information")
+
+    def lasting(self, host: str) -> bool:
+        """Return whether a container was reported that is still on this host."""
+        return any(name == host for name, _ in self._reported)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeping:
+    """What sweeps of a console have in common. `releasing` are the devices with leases that are
+    being removed: no job may be placed on them meanwhile."""
+
+    context: Context
+    epoch: int
+    copies: LogCopies
+    releasing: Devices
+    refusals: Refusals
+
+    async def sweep(self, host: str) -> bool:
+        """Remove this journal's leases and containers of ended attempts from a host, each container
+        once its log is here. Returns whether the engine let it; else it is to be tried again.
+
+        A running container is only touched when its attempt was given up as lost. One that the
+        engine does not remove keeps no other from being removed.
+        """
+        context = self.context
+        try:
+            engine = await context.hosts.engine(host)
+            containers = await engine.own(context.journal.id)
+            self.refusals.there(host, containers)
+            await _clear_measurements(context, host, containers)
+            await _release_left(context, engine, host, containers, self.releasing)
+            # Read after the listing: an attempt begun in between is in the journal by now.
+            jobs = {job.id: job for job in context.journal.jobs()}
+            settled = True
+            for status in containers:
+                job = jobs.get(status.labels.get(LABEL_PREFIX + "job", ""))
+                settled = await self._swept(engine, host, job, status) and settled
+        except ConsoleError:
+            return False
+        return settled
+
+    async def _swept(
+        self, engine: Engine, host: str, job: Job | None, status: ContainerStatus
+    ) -> bool:
+        """Remove one container if it is a leftover; False where it is still to go."""
+        if status.state == "removing":
+            # Somebody's removal may fail, and leaves it dead then.
+            if job is not None and not _in_use(job, status):
+                self.refusals.note(host, status.name, "its removal does not end")
+            return False
+        if job is not None and not _is_over(job, status):
+            return True
+        try:
+            await self._remove(engine, host, job, status)
+        except EngineError as error:
+            if status.state == "dead":
+                self.refusals.note(host, status.name, error.message)
+            return False
+        return True
+
+    async def _remove(
+        self, engine: Engine, host: str, job: Job | None, status: ContainerStatus
+    ) -> None:
+        name = status.labels.get(LABEL_PREFIX + "job", "")
+        part = None if job is None else _part_of(job, status, engine, host)
+        if status.state == "dead":
+            # It holds no device, whether the engine removes it or not.
             await _give_back(engine, job, status, host)
-    except ConsoleError:
-        return False
-    return settled
+        # Of a dead container, of which a removal has failed, no log can be read.
+        if part is not None and status.state not in ("created", "dead"):
+            if part.live:
+                await engine.stop(status.id, self.context.settings.stop_grace)
+            entry = Entry(self.context, self.epoch, name)
+            await self.copies.finish(entry, part, await self.copies.last(entry, part))
+        elif job is not None or _is_old_calibration(name, status):
+            await engine.remove(status.id)
+            self.refusals.gone(host, status.name)
+        await _give_back(engine, job, status, host)
 
 
 async def _release_left(
@@ -125,10 +210,10 @@ async def _release_left(
     responding in a launch keeps a lease without a job."""
     leases = await engine.leases()
     jobs = {job.id: job for job in context.journal.jobs()}
-    present = {status.labels.get(LABEL_PREFIX + "attempt", "") for status in containers}
     for lease in leases:
         job = jobs.get(lease.job) if lease.journal == context.journal.id else None
-        if job is None or lease.attempt in present or _holds(job, lease, host):
+        used = any(_has_device(status, lease) for status in containers)
+        if job is None or used or _holds(job, lease, host):
             continue
         device = (host, lease.uuid)
         releasing.add(device)
@@ -136,6 +221,14 @@ async def _release_left(
             await engine.release(lease.attempt, [lease.uuid])
         finally:
             releasing.discard(device)
+
+
+def _has_device(status: ContainerStatus, lease: Lease) -> bool:
+    """Return whether a container has a lease's device. An attempt that an engine broke off before
+    its container was made is made again under the same number, perhaps on another device."""
+    devices = status.labels.get(DEVICES_LABEL, "")
+    same = status.labels.get(LABEL_PREFIX + "attempt") == lease.attempt
+    return same and (not devices or lease.uuid in devices.split(","))
 
 
 def _holds(job: Job, lease: Lease, host: str) -> bool:

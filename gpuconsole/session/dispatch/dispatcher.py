@@ -17,7 +17,7 @@ from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
 from gpuconsole.session.dispatch.attempt.container_spec import container_name
 from gpuconsole.session.dispatch.attempt.gang import unwanted
-from gpuconsole.session.dispatch.cleanup import sweep
+from gpuconsole.session.dispatch.cleanup import Refusals, Sweeping
 from gpuconsole.session.dispatch.device_sharing_watch import Crowding
 from gpuconsole.session.dispatch.preemption import interrupt, may_be_preempted
 from gpuconsole.session.dispatch.runner import Runner
@@ -40,7 +40,8 @@ RENEW_EVERY_S = 5.0
 SWEEP_AGAIN_S = 5.0
 """Rest after a sweep that an engine did not let."""
 LEFT_AGAIN_S = 30.0
-"""Rest before a log that could not be copied is tried again: a disk that is full stays so."""
+"""Rest before a log that could not be copied, or a container that an engine has long not removed,
+is tried again: a disk that is full stays so."""
 AVOID_S = 10.0
 """How long a device is left out after another console took it."""
 RESTART_PAUSE_S = 5.0
@@ -82,6 +83,7 @@ class Dispatcher:
         self._releasing: set[tuple[str, str]] = set()
         self._pulse = Pulse(context, leases.silences, self._engine_changed)
         self._copies = LogCopies(context, self._left_behind)
+        self._refusals = Refusals(context)
         self._adoption = Adoption(context)
         self._crowding = Crowding(context, leases.others)
         self._trouble = ""
@@ -353,16 +355,19 @@ class Dispatcher:
         now = self._context.clock.now()
         for name in [name for name, task in self._sweeps.items() if task.done()]:
             if not self._sweeps.pop(name).result():
-                self._unswept[name] = now + SWEEP_AGAIN_S
+                lasting = self._refusals.lasting(name)
+                self._unswept[name] = now + (LEFT_AGAIN_S if lasting else SWEEP_AGAIN_S)
         for name in self._back:
             self._unswept[name] = 0.0
         if left := left_on(self._context.state):
             self._unswept.setdefault(left, 0.0)
+        sweeping = Sweeping(
+            self._context, self._epoch, self._copies, self._releasing, self._refusals
+        )
         for name, after in list(self._unswept.items()):
             if name in self._well and after <= now and name not in self._sweeps:
                 del self._unswept[name]
-                swept = sweep(self._context, self._epoch, self._copies, name, self._releasing)
-                self._sweeps[name] = asyncio.ensure_future(swept)
+                self._sweeps[name] = asyncio.ensure_future(sweeping.sweep(name))
 
     def _tell_trouble(self, message: str) -> None:
         if self._trouble != message:

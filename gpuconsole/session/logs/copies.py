@@ -69,9 +69,10 @@ class LogCopies:
 
     async def last(self, entry: Entry, part: Part) -> LogTail:
         """Return the end of an ended container's log, as its engine has it; nothing of one that an
-        engine begins to send and never ends. UnreachableError or EngineError."""
+        engine begins to send and never ends, and of a dead container, which has none any more.
+        UnreachableError or EngineError."""
         assert part.status is not None
-        if part.status.state == "created":
+        if part.status.state in ("created", "dead"):
             return LogTail(b"", whole=True)
         self._mark(entry.job_id, part)
         tails: list[LogTail] = []

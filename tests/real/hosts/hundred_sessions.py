@@ -1,6 +1,7 @@
 """A hundred sessions ended at random in twenty-one ways, of which nothing is to be left. Run by its
-path, `pytest -m real tests/real/hosts/hundred_sessions.py`: a removal that a restart of the engine
-broke may leave a dead container."""
+path, `pytest -m real tests/real/hosts/hundred_sessions.py`: it takes minutes. A container that an
+engine cannot remove, as a restart has left a mount in it, is to be reported, and goes as the report
+says."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -61,8 +63,6 @@ WAYS = {
     "dispatcher killed": 1,
 }
 """How sessions end, and how many of the hundred: which comes when, the seed decides."""
-HANGS_S = 30.0
-"""After so long without an end a removal is taken to hang in the engine."""
 NOTEBOOK = "lab/notebook:1"
 STANDIN = """
 import http.server, json, os, sys, threading
@@ -149,15 +149,13 @@ async def nothing_is_left(place: Place, count: int) -> None:
     await until(lambda: all(job.state.ended for job in session.jobs()), what="all ended")
     assert len(session.jobs()) == count
     await until(lambda: not session.forwards.open_now(), what="all forwards ended")
-    await until(lambda: all(map(is_removing, left_on(client))), what="nothing left on the engine")
-    with contextlib.suppress(AssertionError):
-        await until(lambda: not left_on(client), HANGS_S)
-    if left_on(client):
-        # An engine that was stopped in a removal may hang in it, until it is started again.
-        await asyncio.to_thread(engine_restarted, place)
-    await until(lambda: not left_on(client), what=f"nothing left of {left_on(client)}")
+    # A lease is a container, too: none of them is ever among those that are reported.
+    await until(lambda: left_on(client) <= reported(place), what=f"but {left_on(client)}")
+    if left := left_on(client):
+        print(f"The engine does not remove {left}.")
+        await asyncio.to_thread(remedied, place)
+    await until(lambda: not left_on(client), what="nothing left on the engine")
     assert not client.volumes()["Volumes"]
-    await until(lambda: not any(session.leases.values()), what="no lease is seen any more")
     # Enough of them were used, whatever happened to the host meanwhile.
     assert len(place.ports) > count // 4
     for port in place.ports:
@@ -165,16 +163,31 @@ async def nothing_is_left(place: Place, count: int) -> None:
             await asyncio.open_connection(HOME, port)
 
 
-def left_on(client: docker.APIClient) -> list[tuple[str, str, str]]:
-    """Return what there is on an engine: name, state, and whose it is."""
-    return [
-        (item["Names"][0], item["Status"], str(item["Labels"]))
-        for item in client.containers(all=True)
+def left_on(client: docker.APIClient) -> set[str]:
+    """Return the names of all containers on an engine."""
+    return {item["Names"][0].lstrip("/") for item in client.containers(all=True)}
+
+
+def reported(place: Place) -> set[str]:
+    """Return the containers of which the console says that their engine does not remove them."""
+    with place.desk.journal() as journal:
+        events = [event.message for _, event in journal.events_after(0)]
+    said = re.compile(
+        rf"The engine of {place.host.name} does not remove ([\w-]+): .*restart Docker"
+    )
+    return {match[1] for text in events if (match := said.match(text))}
+
+
+def remedied(place: Place) -> None:
+    """Do what the console says then: stop the engine, unmount what is left in its folder, start."""
+    place.engine.stop()
+    mounts = place.host.run(["cat", "/proc/mounts"]).stdout.decode().splitlines()
+    folders = [
+        line.split()[1] for line in mounts if f"{place.engine.root}/data/" in line.split()[1]
     ]
-
-
-def is_removing(left: tuple[str, str, str]) -> bool:
-    return left[1] == "Removal In Progress"
+    for folder in reversed(folders):
+        place.host.run(["umount", folder])
+    engine_started(place)
 
 
 @contextlib.contextmanager

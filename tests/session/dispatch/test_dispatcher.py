@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.containers import ContainerSpec, Lease, LogTail
+from gpuconsole.core.engines.device_requests import DEVICES_LABEL
 from gpuconsole.core.fleet import DeviceProcess
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.errors import LeaseTakenError
@@ -654,6 +655,79 @@ async def test_a_container_of_which_a_removal_failed_is_removed_again(lab: Lab) 
     assert left.spec.name in lab.docker.containers
     left.state = "dead"
     await lab.clock.until(lambda: not lab.docker.containers)
+
+
+async def test_a_job_ends_whose_container_is_dead(lab: Lab) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    # Somebody's removal of it failed: of what is left the engine gives no log.
+    lab.docker.finish(137)
+    lab.docker.only().state = "dead"
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    ended = desk.job(job_id)
+    assert ended.state is JobState.FAILED
+    assert ended.cause == "Something else removed its container, and the engine has no log of it."
+    await lab.clock.until(lambda: not lab.docker.containers and not lab.docker.leases)
+
+
+async def test_a_container_that_an_engine_does_not_remove_is_told_and_keeps_no_other(
+    lab: Lab,
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    lab.docker.finish(0)
+    lab.docker.refuses = {"remove": "device or resource busy"}
+    await lab.clock.until(lambda: desk.job(job_id).state.ended)
+    await desk.kill()
+    left = lab.docker.only()
+    left.state = "dead"
+    heir = lab.desk()
+    heir.start()
+    await lab.clock.until(lambda: warnings(heir))
+    # It is told once, and tried again.
+    tries = heir.console.calls.count("remove")
+    await lab.clock.until(lambda: heir.console.calls.count("remove") > tries + 2)
+    (said,) = warnings(heir)
+    for words in (left.spec.name, "The engine of a ", "device or resource busy", "restart Docker"):
+        assert words in said, said
+    assert not lab.docker.leases
+    # One of another job that comes behind it is removed all the same.
+    second = Container("0" * 12, replace(left.spec, name=left.spec.name + "-2"), 0.0, "dead")
+    lab.docker.containers[second.spec.name] = second
+    lab.docker.refuses = {f"remove {left.id}": "device or resource busy"}
+    await lab.clock.until(lambda: list(lab.docker.containers) == [left.spec.name])
+    lab.docker.refuses = {}
+    await lab.clock.until(lambda: not lab.docker.containers)
+    await lab.clock.until(lambda: any(" is removed from a." in text for text in told(heir)))
+
+
+async def test_a_lease_that_an_earlier_try_of_an_attempt_left_on_another_device_is_released(
+    lab: Lab,
+) -> None:
+    desk = lab.desk()
+    job_id = lab.submit(desk)
+    desk.start()
+    await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
+    await desk.kill()
+    container = lab.docker.only()
+    labels = {**container.spec.labels, DEVICES_LABEL: "GPU-a-0"}
+    container.spec = replace(container.spec, labels=labels)
+    held = lab.docker.leases["GPU-a-0"]
+    lab.docker.leases["GPU-a-1"] = replace(held, uuid="GPU-a-1")
+    lab.desk().start()
+    await lab.clock.until(lambda: set(lab.docker.leases) == {"GPU-a-0"})
+
+
+def told(desk: Desk) -> list[str]:
+    return [event.message for _, event in desk.journal.events_after(0) if event.kind == "host"]
+
+
+def warnings(desk: Desk) -> list[str]:
+    return [text for text in told(desk) if "does not remove" in text]
 
 
 async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:

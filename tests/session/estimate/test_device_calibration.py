@@ -21,7 +21,6 @@ from gpuconsole.errors import (
     UsageError,
 )
 from gpuconsole.remote.injected.context_probe import MARK
-from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.estimate.device_calibration import calibrate
 from gpuconsole.session.logs.copies import LogCopies
 from tests.session.conftest import Desk, Lab
@@ -229,10 +228,10 @@ async def test_what_a_killed_console_left_is_swept_once_it_has_ended(
     await asyncio.gather(work, return_exceptions=True)
     heir = lab.desk(state=lab.state)
     copies = LogCopies(heir.context)
-    assert await sweep(heir.context, 1, copies, "a", set())
+    assert await heir.sweep(copies)
     assert lab.docker.running
     lab.docker.finish(3)
-    assert await sweep(heir.context, 1, copies, "a", set())
+    assert await heir.sweep(copies)
     assert not lab.docker.containers
 
 

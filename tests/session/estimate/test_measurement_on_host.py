@@ -14,7 +14,6 @@ from gpuconsole.core.containers import LABEL_PREFIX, TIME_LIMIT_LABEL
 from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.jobs import Mount, Task
 from gpuconsole.errors import HostBusyError, NotHereError
-from gpuconsole.session.dispatch.cleanup import sweep
 from gpuconsole.session.estimate import measurement_on_host
 from gpuconsole.session.estimate.measurement_on_device import measure_on_device
 from gpuconsole.session.estimate.measurement_on_host import Asked, measure_on_host, memory_limit_mib
@@ -128,7 +127,7 @@ async def test_what_a_killed_console_left_goes_as_soon_as_another_looks(
     await killed_while_measuring(lab, tmp_path)
     assert left_on(lab.state) == "a"
     heir = lab.desk(state=lab.state)
-    assert await sweep(heir.context, 1, LogCopies(heir.context), "a", set())
+    assert await heir.sweep(LogCopies(heir.context))
     assert not lab.docker.containers
     assert not lab.docker.leases
     assert left_on(lab.state) == ""
@@ -154,10 +153,10 @@ async def test_a_measurement_under_way_is_left_alone_until_its_time_is_over(
     copies = LogCopies(heir.context)
     with free_turn(lab.state) as another:
         assert another is not None
-        assert await sweep(heir.context, 1, copies, "a", set())
+        assert await heir.sweep(copies)
         assert lab.docker.running
         lab.docker.only().overdue = True
-        assert await sweep(heir.context, 1, copies, "a", set())
+        assert await heir.sweep(copies)
     assert not lab.docker.containers
     assert not lab.docker.leases
 

@@ -16,7 +16,7 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.util.lazy_pattern import lazy_pattern
-from gpuconsole.core.wording import msg
+from gpuconsole.core.wording import msg, sentences
 
 TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched: Paddle's C++ traceback is long, its summary last."""
@@ -87,6 +87,8 @@ def outcome_of(
         )
     if cancelled:
         return Outcome(JobState.CANCELLED, CANCELLED_RUNNING)
+    if status.state == "dead" and (status.exit_code or status.started_at is None):
+        return Outcome(JobState.FAILED, _removed(status))
     if status.exit_code == 0:
         return Outcome(JobState.SUCCEEDED)
     if status.oom_killed:
@@ -148,6 +150,14 @@ def names_own_error(log_tail: str) -> bool:
         return False
     last = exceptions[-1]
     return not (blames_peers(last) or _TOLD_TO_END in last)
+
+
+def _removed(status: ContainerStatus) -> str:
+    """Return the cause for a dead container: its removal failed, and took what it had left. Its
+    exit code may be that of the removal."""
+    gone = "Something else removed its container, and the engine has no log of it."
+    said = clean(status.error, 300)
+    return sentences(gone, msg("The engine says: {why}", why=said) if said else "")
 
 
 def _failure(status: ContainerStatus, log_tail: str, image: str) -> str:
