@@ -138,7 +138,8 @@ async def test_of_a_hundred_none_leaves_a_container_a_lease_a_port_or_a_process(
             await nothing_is_left(place, len(ways))
         # Each of them was closed by the other end, too.
         await until(lambda: not host_processes(host), what="no connection and no agent is left")
-    assert children() <= others
+    # What the host itself runs was begun again where it was restarted.
+    assert children() - set(host.pids()) <= others
     with desk.journal() as journal:
         assert not journal.role().alive(time.time()), "somebody still dispatches"
 

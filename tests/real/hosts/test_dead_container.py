@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 
 import docker
@@ -14,6 +15,7 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.session.session import Session
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import LabHost
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, until
 
 
@@ -41,15 +43,14 @@ async def test_a_session_ends_of_which_the_engine_does_not_remove_the_container(
         await session.cancel(second.id)
         await until(lambda: session.job(second.id).state.ended, what="the second ends")
         await until(lambda: len(client.containers(all=True)) == 2, what="nothing left of it")
-        # Who prunes is told of it, and all else is removed.
-        await session.prune()
-        assert [item["Id"] for item in client.containers(all=True)] == [container]
-        assert any(text.startswith("Not pruned. ") for text in host_events(desk))
         await until(lambda: reported(desk), what="it is reported")
         (said,) = reported(desk)
         name = client.inspect_container(container)["Name"].lstrip("/")
         for words in (f"The engine of {host.name} does not remove {name}", "busy", "restart"):
             assert words in said, said
+        # Who prunes hears of it too, and all else is removed.
+        await pruned_in_vain(session, desk)
+        assert [item["Id"] for item in client.containers(all=True)] == [container]
     await until(lambda: not client.containers(all=True), what="it is removed")
     await until(lambda: f"{name} is removed from {host.name}." in host_events(desk))
 
@@ -66,6 +67,14 @@ def host_events(desk: Desk) -> list[str]:
     with desk.journal() as journal:
         events = [event.message for _, event in journal.events_after(0) if event.kind == "host"]
     return [text for text in events if "remov" in text]
+
+
+async def pruned_in_vain(session: Session, desk: Desk) -> None:
+    """Prune until that is refused: not while the container's removal is being tried."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(text.startswith("Not pruned. ") for text in host_events(desk)):
+        assert time.monotonic() < deadline, host_events(desk)
+        await session.prune()
 
 
 def reported(desk: Desk) -> list[str]:
