@@ -6,7 +6,8 @@
 A script runs from its working folder in a throw-away copy of its repository, with data beside it
 (`data` and `measure` in the manifest): real Paddle on the CPU, a process for each batch size, the
 peak of the allocator from the script's start to its third step, or as far as `steps` says (0: to
-the script's end).
+the script's end). A script's truth goes through the first end of an epoch with what follows it, an
+evaluation or a save, where its run has one; it is cut short, and never left before that.
 Libraries that are not here, cards, other ranks, what would be downloaded and names of older
 libraries are stood in for as preflight does; a script that computes with what a missing library
 makes ends. Only scripts whose memory does not depend on what their data holds have a truth. What
@@ -223,6 +224,7 @@ def child() -> None:
     if int(os.environ[WANTED]) == MANY:
         run_code = to_the_end(run_code, truth.known_trackers(harness))
     harness.__dict__["exec"] = run_code
+    Peak(paddle.base.core).keep(paddle)
     # Where a script makes a method of a tensor's size, it gives the shape.
     harness.__dict__["int"] = lambda one: int(math.prod(one()) if callable(one) else one)
     harness.__dict__["hasattr"] = has
@@ -232,6 +234,58 @@ def child() -> None:
         readers = importlib.import_module("paddle.io.dataloader.dataloader_iter")
         cut_epochs(readers._DataLoaderIterBase, paddle.io.DataLoader, int(os.environ[EPOCH]))
     harness.main()
+
+
+class Peak:
+    """The peak of Paddle's host allocator, whichever thread allocates.
+
+    Paddle takes the sum over all threads for a peak only while one of them holds more than it ever
+    held alone: a thread that has freed much goes unseen while a loader's thread holds batches. So
+    the counter begins anew at each layer, backward pass and optimizer's step, and the largest value
+    is kept here.
+    """
+
+    def __init__(self, core: Any) -> None:
+        self.value = 0
+        self._core = core
+        self._peak = core.host_memory_stat_peak_value
+        self._reset = core.host_memory_stat_reset_peak_value
+
+    def keep(self, paddle: Any) -> None:
+        """Let Paddle's own counter answer with the largest value, and layers begin it anew."""
+        vars(self._core)["host_memory_stat_peak_value"] = self._largest
+        vars(self._core)["host_memory_stat_reset_peak_value"] = self._anew
+        optimizers = (paddle.optimizer.Optimizer, *paddle.optimizer.Optimizer.__subclasses__())
+        for kind, name in (
+            (paddle.nn.Layer, "__call__"),
+            (paddle.Tensor, "backward"),
+            *((one, "step") for one in optimizers if "step" in vars(one)),
+        ):
+            setattr(kind, name, self._around(getattr(kind, name)))
+
+    def _around(self, whole: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(whole)
+        def called(*args: Any, **named: Any) -> Any:
+            self._note()
+            try:
+                return whole(*args, **named)
+            finally:
+                self._note()
+
+        return called
+
+    def _note(self) -> None:
+        self.value = max(self.value, self._peak("Allocated", 0))
+        self._reset("Allocated", 0)
+
+    def _largest(self, kind: str, device: int) -> int:
+        found: int = self._peak(kind, device)
+        return max(self.value, found) if kind == "Allocated" else found
+
+    def _anew(self, kind: str, device: int) -> None:
+        if kind == "Allocated":
+            self.value = 0
+        self._reset(kind, device)
 
 
 def has(one: object, name: str) -> bool:
