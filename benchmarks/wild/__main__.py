@@ -5,6 +5,8 @@
                               [--tier static|meta|traced|ladder] [--only ID,ID] [--own-batch]
                               [--record | --latest] [--product CHECKOUT] [--before] [--with-truth]
                               [--python PYTHON --libraries TEXT] [--without-data]
+    python -m benchmarks.wild --corpus FOLDER --batch third-party-1 --tier static --times
+                              --product CHECKOUT    how long the first run's questions take alone
     python -m benchmarks.wild --page                write the table of docs/accuracy.md
     python -m benchmarks.wild --goals NAME,NAME     hold first runs against the goals
 
@@ -16,7 +18,9 @@ where the manifest has recipes for it, small files in the same layout are laid b
 (`--without-data`: not). `--record` keeps the run as the first of its batch and tier; it is refused
 where there is one. `--latest` keeps it as the latest, beside the first. A batch that is held out is
 run only with `--record` until it has its first run. `--with-truth` asks only about the scripts for
-which a peak was measured; a run that is kept says so, and its figures are of these alone.
+which a peak was measured; a run that is kept says so, and its figures are of these alone. `--times`
+asks the same version again, at each script's own batch size, on a machine that does nothing else:
+only the time is kept, beside that of the first run.
 """
 
 from __future__ import annotations
@@ -57,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--before", action="store_true", help="record it as the state before")
     parser.add_argument("--without-data", action="store_true", help="as the clone is")
     parser.add_argument("--with-truth", action="store_true", help="scripts with a measured peak")
+    parser.add_argument("--times", action="store_true", help="only measure the time again")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--goals", default="", metavar="BATCH,BATCH")
     options = parser.parse_args(argv)
@@ -73,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return lay_out(chosen, options.lay_out, options.mirrors)
     if not options.corpus or not options.batch:
         parser.error("--corpus and --batch say what is run")
+    if options.times:
+        return time_again(corpus, options)
     refusal = _refusal(corpus, options)
     if refusal:
         parser.error(refusal)
@@ -142,6 +149,20 @@ def run(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
                 libraries=options.libraries,
             )
         )
+    return 0
+
+
+def time_again(corpus: manifest.Manifest, options: argparse.Namespace) -> int:
+    """Ask about the scripts of a first run again, and keep how long the answers take."""
+    product = running.Product(options.product.resolve(), options.python)
+    asked = records.first_run(options.batch, options.tier, _commit(options.product))["scripts"]
+    times = {}
+    for entry in corpus.of(options.batch):
+        if entry.id in asked:
+            result = result_of(replace(entry, truth=()), options.corpus, options.tier, product)
+            times[entry.id] = (round(result.seconds, 2), result.cpu_s)
+            print(f"{entry.id}: {times[entry.id]}", file=sys.stderr, flush=True)
+    records.keep_times(options.batch, options.tier, times)
     return 0
 
 

@@ -43,6 +43,28 @@ def append(run: Mapping[str, Any], path: Path = RECORDS) -> None:
     _write([*runs, dict(run)], path)
 
 
+def first_run(batch: str, tier: str, commit: str, path: Path = RECORDS) -> dict[str, Any]:
+    """Return the first run of a batch with a tier; raises LookupError where there is none, or where
+    it was one of another version of the product."""
+    for run in load(path):
+        if _place(run)[:3] == (batch, tier, False) and run["commit"] == commit:
+            return run
+    raise LookupError(f"{batch} has no first run with {tier} of the version {commit}")
+
+
+def keep_times(
+    batch: str, tier: str, times: Mapping[str, tuple[float, float]], path: Path = RECORDS
+) -> None:
+    """Write beside each script of a first run what its question takes on a machine that does
+    nothing else: time on the clock and processor time, in seconds."""
+    runs = load(path)
+    for run in runs:
+        if _place(run)[:3] == (batch, tier, False):
+            for identity, (seconds, cpu_s) in times.items():
+                run["scripts"][identity]["alone"] = {"seconds": seconds, "cpu_s": cpu_s}
+    _write(runs, path)
+
+
 def replace(run: Mapping[str, Any], path: Path = LATEST) -> None:
     """Keep a run as the latest of its batch and tier."""
     others = [other for other in load(path) if _place(other) != _place(run)]

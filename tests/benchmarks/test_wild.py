@@ -522,6 +522,30 @@ def test_first_runs_are_held_against_the_goals(monkeypatch: pytest.MonkeyPatch) 
         goals.table(["third", "other"], runs)
 
 
+def test_the_time_of_a_first_run_can_be_measured_again_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = replace(entry(), batch="third")
+    monkeypatch.setattr(manifest, "load", lambda: manifest.Manifest((asked,), frozenset()))
+    kept = tmp_path / "runs.json"
+    slow = replace(answer(100.0), seconds=30.0, cpu_s=12.0)
+    for tier in ("static", "meta"):
+        records.append(first_run(tier, [Result(asked, (slow,))]), kept)
+    assert "| 30.00 s, 12.0 s of processor time | **missed** |" in goals.table(
+        ["third"], records.load(kept)
+    )
+    records.keep_times("third", "meta", {asked.id: (8.0, 6.0)}, kept)
+    rows = goals.table(["third"], records.load(kept)).splitlines()
+    assert rows[-2].endswith("| 12.00 s | **missed** |")
+    assert rows[-1].endswith(
+        "| 8.00 s, 6.0 s of processor time; first run, beside other work: 30.00 s, 12.00 s of"
+        " processor time | met |"
+    )
+    assert records.first_run("third", "meta", "abc", kept)["scripts"][asked.id]["seconds"] == 30.0
+    with pytest.raises(LookupError, match="no first run with meta of the version def"):
+        records.first_run("third", "meta", "def", kept)
+
+
 def test_a_run_of_the_ladder_says_what_a_user_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = replace(entry(truth=(Truth(2, 100),)), batch="third")
     monkeypatch.setattr(manifest, "load", lambda: manifest.Manifest((asked,), frozenset()))
