@@ -13,7 +13,7 @@ from tests.tui.test_language import ROOT, missing, trees, written
 BUILT_IN = frozenset(
     f"{name}Error"
     for name in ("Value", "Key", "Type", "Runtime", "OS", "Assertion", "Attribute", "Index", "Name",
-                 "NotImplemented", "Import", "Syntax", "System", "PydanticCustom")
+                 "NotImplemented", "Import", "Syntax", "System", "PydanticCustom", "FrozenInstance")
 )  # fmt: skip
 """Errors for programs: what a person reads of one is said where it is caught."""
 UNTRANSLATED = frozenset({"NVLink", "python"})
