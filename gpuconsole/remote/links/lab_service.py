@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import socket
-import sys
 import tempfile
-import threading
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
@@ -17,37 +13,9 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, UnreachableError
 from gpuconsole.remote.hosts import make_links
 from gpuconsole.remote.inventory import HostEntry, Inventory
+from gpuconsole.remote.links import relay
 from gpuconsole.remote.links.ssh import SshLink
 from gpuconsole.remote.links.ssh_process import SshSession
-
-CHUNK = 65536
-
-
-def main(path: str) -> None:
-    """Pass on bytes both ways until either end closes."""
-    link = socket.socket(socket.AF_UNIX)
-    link.connect(path)
-
-    def send() -> None:
-        while True:
-            data = os.read(0, CHUNK)
-            if not data:
-                break
-            link.sendall(data)
-        link.shutdown(socket.SHUT_WR)
-
-    threading.Thread(target=send, daemon=True).start()
-    while True:
-        data = link.recv(CHUNK)
-        if not data:
-            break
-        while data:
-            data = data[os.write(1, data) :]
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
-
 
 CHUNK = 64 * 1024
 
@@ -113,7 +81,7 @@ class Relay:
         self._folder = Path(tempfile.mkdtemp(prefix="gpuconsole-"))
         self.socket = self._folder / "queue.sock"
         # The file is sent whole, as a word of the command.
-        text = Path(__file__).read_text("utf-8")
+        text = Path(relay.__file__).read_text("utf-8")
         self._command = ("python3", "-c", text, path)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()

@@ -206,7 +206,7 @@ def test_a_batch_of_other_things_is_made_each_time(part: Any, part_of_batch: Any
 
 def test_what_is_not_made_of_a_batch_is_not_copied(part: Any) -> None:
     loader, collation = part("training.loaders"), part("training.collation")
-    fetching = loader.Fetching(False, set())
+    fetching = loader.Fetching(False, set(), templates=collation.Templates())
     take = loader.Sparing(fetching)
     for _ in range(collation.SETTLED):
         rows = take(loader.Lazy(list(range(100)), Counted([5] * 200)))
@@ -216,6 +216,15 @@ def test_what_is_not_made_of_a_batch_is_not_copied(part: Any) -> None:
     rows = take(loader.Lazy(list(range(100)), Counted([5] * 200)))
     assert take.reuses
     assert len({id(row[0]) for row in rows}) == 1
+
+
+def test_where_memory_is_measured_each_batch_of_copies_is_made(part: Any) -> None:
+    loader, collation = part("training.loaders"), part("training.collation")
+    take = loader.Sparing(loader.Fetching(False, set()))
+    for _ in range(2 * collation.SETTLED):
+        rows = take(loader.Lazy(list(range(100)), Counted([5] * 200)))
+        assert not take.reuses
+        assert len({id(row[0]) for row in rows}) == 100
 
 
 class Held:

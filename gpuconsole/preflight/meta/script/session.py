@@ -158,7 +158,9 @@ class Session(hooks.Session):
         # Not known before this process has divided.
         self.drawn.given = self.request.get("drawn") or []
         whole = self.request.get("whole")
-        return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled)
+        return loaders.Fetching(
+            whole, self.fetched, self.drawn, self.sampled, collation.Templates()
+        )
 
     def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more."""

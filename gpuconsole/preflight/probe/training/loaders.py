@@ -250,11 +250,16 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iter
         return
     lists = batch_size.sized(sampler)
     for place, indices in enumerate(lists if taken is list else filled(lists)):
-        samples = _fetched(Lazy(indices, dataset), taken, place)
-        if isinstance(taken, (Largest, Sparing)) and taken.filled:
-            yield _unknown(as_tensors(paddle, _of_copies(samples, taken, collate)))
-        else:
-            yield as_tensors(paddle, collate(samples))
+        yield _batch(paddle, _fetched(Lazy(indices, dataset), taken, place), taken, collate)
+
+
+def _batch(
+    paddle: ModuleType, samples: list[object], taken: Taken, collate: Callable[..., object]
+) -> object:
+    """Return the batch of some samples, which are let go of: they may be tensors, with memory."""
+    if isinstance(taken, (Largest, Sparing)) and taken.filled:
+        return _unknown(as_tensors(paddle, _of_copies(samples, taken, collate)))
+    return as_tensors(paddle, collate(samples))
 
 
 def _of_copies(
@@ -263,6 +268,8 @@ def _of_copies(
     """Return a batch of copies: as the ones before where these were alike."""
     sparing = taken.inner if isinstance(taken, Largest) else taken
     templates, key = sparing.fetching.templates, _key(samples[0], len(samples))
+    if templates is None:
+        return collate(samples)
     if taken.reuses:
         return templates.batch(key)
     batch = collate(samples)
@@ -364,9 +371,12 @@ class Fetching:
         reported: set[bool],
         drawn: collation.Drawn | None = None,
         tally: list[int] | None = None,
+        templates: collation.Templates | None = None,
     ) -> None:
         """`reported` takes what was found, `whole` and `drawn` are of another run; `tally` is
-        the work for all samples that were fetched, each taken for as much as the most."""
+        the work for all samples that were fetched, each taken for as much as the most. With
+        `templates` batches of copies are made in the form of those before: not where memory is
+        measured, for what puts a batch together takes some too."""
         self.whole = whole
         self.reported = reported
         self.drawn = drawn
@@ -379,7 +389,7 @@ class Fetching:
         """The largest of them, where they differ in size."""
         self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
-        self.templates = collation.Templates()
+        self.templates = templates
         self.without_values: object = None
         """The form of samples of which a batch has no tensor with known values."""
 
@@ -388,6 +398,10 @@ class Fetching:
         if self.whole is not None:
             return self.whole
         return size * self.work <= (FETCHED if size <= SMALL else SOON)
+
+    def has_template(self, key: object) -> bool:
+        """Tell whether the next batch of copies is made in the form of the ones before."""
+        return self.templates is not None and self.templates.reuses(key)
 
     def ended(self, whole: bool) -> None:
         """A batch was fetched whole, or not."""
@@ -437,7 +451,7 @@ class Sparing:
         self.filled = len(first) < size
         self.fetching.ended(not self.filled)
         self.fetching.tally[0] += len(first) * self.fetching.work
-        self.reuses = self.filled and self.fetching.templates.reuses(_key(first[0], size))
+        self.reuses = self.filled and self.fetching.has_template(_key(first[0], size))
         if self.reuses:
             return [first[0]] * size
         return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
@@ -479,7 +493,7 @@ class Largest:
             self.filled, self.reuses = self.inner.filled, self.inner.reuses
             return samples
         self.filled = True
-        self.reuses = self.inner.fetching.templates.reuses(_key(self.sample, len(rows)))
+        self.reuses = self.inner.fetching.has_template(_key(self.sample, len(rows)))
         return [self.sample if self.reuses else another(self.sample) for _ in range(len(rows))]
 
     def _look(self, dataset: Dataset) -> None:
