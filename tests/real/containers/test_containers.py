@@ -238,7 +238,7 @@ def command_lines(site: Site) -> list[list[str]]:
 
 def processes(site: Site) -> bytes:
     """Return the command lines in the container."""
-    found = site.docker.top("theirs")["Processes"] or []
+    found = site.docker.top("theirs", "-efww")["Processes"] or []
     return "\n".join(row[-1] for row in found).encode()
 
 

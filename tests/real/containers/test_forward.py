@@ -77,7 +77,7 @@ async def fetched(url: str) -> bytes:
 def relays(engine: LabDocker) -> int:
     """Return how many processes in containers pass bytes on."""
     client = engine.client()
-    tops = [client.top(one["Id"])["Processes"] or [] for one in client.containers()]
+    tops = [client.top(one["Id"], "-efww")["Processes"] or [] for one in client.containers()]
     return sum("-IS" in " ".join(process) for top in tops for process in top)
 
 

@@ -105,7 +105,7 @@ async def test_a_command_that_is_killed_leaves_the_session_to_others(
         pytest.skip(reason)
     await asyncio.to_thread(killed, desk, tmp_path)
     client = engine.client()
-    assert any("terminal.py" in str(client.top(one["Id"])) for one in client.containers())
+    assert any("terminal.py" in str(client.top(one["Id"], "-efww")) for one in client.containers())
     async with desk.session() as session:
         await seen(session)
         (job,) = session.jobs()
