@@ -39,7 +39,10 @@ FIGURES: tuple[Column, ...] = (
 )
 LEAST_NAME = 14
 """Cells of the column with the words of a group."""
+MOST_NAME, LEAST_BAR = 28, 12
+"""Cells of that column beside bars, and of a bar: fewer show no bars."""
 _WASTED = 3
+_USED_MARK, _WASTED_MARK, _UNKNOWN_MARK = "█", "▒", "░"
 
 
 def columns_for(width: int) -> tuple[Column, ...]:
@@ -56,7 +59,12 @@ def columns_for(width: int) -> tuple[Column, ...]:
 def heading(ink: Ink, by: Sequence[Key], columns: Sequence[Column], width: int) -> list[Piece]:
     """Return the line above the rows."""
     title = ", ".join(ink.say(key) for key in by)
-    pieces: list[Piece] = [(fit(title, _name_width(columns, width)), ink.muted)]
+    name, bar = _name_and_bar(columns, width)
+    pieces: list[Piece] = [(fit(title, name), ink.muted)]
+    if bar:
+        marks = (("used", _USED_MARK), ("wasted", _WASTED_MARK), ("unknown", _UNKNOWN_MARK))
+        legend = "  ".join(f"{mark} {ink.say(word)}" for word, mark in marks)
+        pieces += [(" " * GAP, ink.text), (fit(legend, bar), ink.muted)]
     for column in columns:
         pieces += [(" " * GAP, ink.text), (_right(ink.say(column.title), column), ink.muted)]
     return pieces
@@ -73,7 +81,11 @@ def row(
         words = (word_of(key, word) for key, word in zip(by, shown.words, strict=True))
         name, sums, style = "  ".join(map(ink.say, words)), shown.sums, ink.text
     figures = cells(sums, usage.currency)
-    pieces: list[Piece] = [(fit(name, _name_width(columns, width)), style)]
+    name_width, bar = _name_and_bar(columns, width)
+    pieces: list[Piece] = [(fit(name, name_width), style)]
+    if bar:
+        pieces.append((" " * GAP, ink.text))
+        pieces += _bar(ink, usage, sums, bar) if shown is not None else [(" " * bar, ink.text)]
     for column in columns:
         wasteful = column.place == _WASTED and _mostly_wasted(sums)
         figure = _right(figures[column.place], column)
@@ -104,8 +116,27 @@ def _mostly_wasted(sums: Sums) -> bool:
     return sums.use is not None and sums.use < 50.0
 
 
-def _name_width(columns: Sequence[Column], width: int) -> int:
-    return max(1, width - sum(column.width + GAP for column in columns))
+def _name_and_bar(columns: Sequence[Column], width: int) -> tuple[int, int]:
+    """Return the cells of the names, and those of a bar beside them; 0 where none has room."""
+    left = max(1, width - sum(column.width + GAP for column in columns))
+    bar = left - MOST_NAME - GAP
+    return (MOST_NAME, bar) if bar >= LEAST_BAR else (left, 0)
+
+
+def _bar(ink: Ink, usage: UsageReport, sums: Sums, width: int) -> list[Piece]:
+    """Return what a group held against the largest: used, wasted, and without measured use."""
+    most = max((row.sums.held_s for row in usage.rows), default=0.0)
+    ends, so_far = [], 0.0
+    for seconds in (sums.used_s, sums.wasted_s or 0.0, sums.unknown_s):
+        so_far += seconds
+        ends.append(round(width * min(1.0, so_far / most)) if most > 0.0 else 0)
+    used, wasted, unknown = ends[0], ends[1] - ends[0], ends[2] - ends[1]
+    return [
+        (_USED_MARK * used, ink.running),
+        (_WASTED_MARK * wasted, ink.warn),
+        (_UNKNOWN_MARK * unknown, ink.muted),
+        (" " * (width - ends[2]), ink.text),
+    ]
 
 
 def _right(words: str, column: Column) -> str:

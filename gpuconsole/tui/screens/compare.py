@@ -21,7 +21,7 @@ from gpuconsole.tui.render.compare import (
 from gpuconsole.tui.render.text_cells import Piece
 from gpuconsole.tui.screens.base import ConsoleScreen
 from gpuconsole.tui.widgets.panel import Name, SizedPanel, name_box
-from gpuconsole.tui.widgets.row_list import Rows
+from gpuconsole.tui.widgets.row_list import BOX, Rows
 
 
 class CompareScreen(ConsoleScreen):
@@ -120,6 +120,7 @@ class CompareScreen(ConsoleScreen):
         self._rows = {compared.job.id: compared for compared in order}
         self._columns = columns_for(order, rows.inner_width)
         rows.put(tuple(self._rows), self._row, heading(ink, self._columns))
+        rows.styles.height = len(order) + BOX
         name_box(rows, Name(self._named), msg("{n} jobs", n=len(order)))
         plot.entitle(Name(self._metric) if self._metric else "", "m next")
         plot.put(plot_lines(ink, order, self._metric, plot.inner_width, plot.size.height))

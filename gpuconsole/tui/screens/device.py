@@ -26,7 +26,7 @@ from gpuconsole.tui.screens.dialogs.kill_process import signal_process, stop_con
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.panel import Panel, name_box
 from gpuconsole.tui.widgets.plot import Plot
-from gpuconsole.tui.widgets.row_list import Rows
+from gpuconsole.tui.widgets.row_list import BOX, Rows
 
 PLOTS: dict[DeviceMetric, str] = {
     "utilization": "utilisation %",
@@ -202,6 +202,7 @@ class DeviceScreen(ConsoleScreen):
 
         rows.put(self._processes, line, process_heading(ink, width))
         count = len(processes)
+        rows.styles.height = count + BOX
         words = f"{count} process" if count == 1 else f"{count} processes"
         words = words if count else "no process holds memory"
         keys_shown = "" if self.console.read_only or not count else "K signal  c stop container"

@@ -31,6 +31,7 @@ from gpuconsole.tui.widgets.input_bar import AskBar, FilterBar
 from gpuconsole.tui.widgets.panel import Line, Name, Panel, name_box
 from gpuconsole.tui.widgets.plain_containers import Column, Row
 from gpuconsole.tui.widgets.plot import Plot
+from gpuconsole.tui.widgets.row_list import BOX
 
 if TYPE_CHECKING:
     from gpuconsole.core.fleet import Device, Host
@@ -41,10 +42,10 @@ LARGE = 160
 """From so many columns on there may be a second pane below the map."""
 LEAST_LOWER, MOST_LOWER = 12, 26
 """Lines of that pane: it takes only what the map leaves."""
+DEEP_LOWER = 18
+"""From so many lines on processes are above events, each with the whole width for its words."""
 LEAST_DEVICES = 3
 """Rows of devices below hosts that have a line each: fewer are not worth a box."""
-BOX = 3
-"""Lines of a table around its rows: two of the border, one of the heading."""
 LEAST_EVENTS = 3
 """Lines of events below the inspector's facts: fewer are not worth a heading."""
 PLOTTED_S = 900.0
@@ -80,8 +81,9 @@ class FleetScreen(ConsoleScreen):
                     with Column(id="fleet-plots"):
                         yield Plot(id="fleet-load")
                         yield Plot(id="fleet-memory")
-                    yield Panel(id="fleet-processes")
-                    yield Panel(id="fleet-events")
+                    with Column(id="fleet-work"):
+                        yield Panel(id="fleet-processes")
+                        yield Panel(id="fleet-events")
             yield Panel(id="inspector")
         yield Line(id="answer-line")
         yield AskBar("where fit", "4x24, or 2 x 40 GiB nvlink", id="where")
@@ -339,7 +341,10 @@ class FleetScreen(ConsoleScreen):
         shown = self._show_below("#fleet-devices", rows + BOX if rows >= LEAST_DEVICES else 0)
         spare -= shown
         enough = self.size.width >= LARGE and spare + bars >= LEAST_LOWER
-        self._show_below("#fleet-lower", min(spare, MOST_LOWER) if enough else 0)
+        lower = self._show_below("#fleet-lower", min(spare, MOST_LOWER) if enough else 0)
+        if self.has_class("-deep") is not (lower >= DEEP_LOWER):
+            self.set_class(lower >= DEEP_LOWER, "-deep")
+            self.call_after_refresh(self._draw_below)
 
     def _show_below(self, pane_id: str, lines: int) -> int:
         """Show a pane of so many lines below the map, or hide it; return the lines."""

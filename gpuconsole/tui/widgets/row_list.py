@@ -22,6 +22,8 @@ Draw = Callable[[str, int], list[Piece]]
 """Makes the pieces of a row from its key and its number, from 0."""
 GUTTER = 2
 """Cells before a row: the cursor, and the mark."""
+BOX = 3
+"""Lines of a table around its rows: two of the border, one of the heading."""
 
 
 class Rows(ScrollView, can_focus=True):

@@ -10,6 +10,7 @@ import pytest
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.tui.screens.compare import CompareScreen
 from gpuconsole.tui.screens.job import JobScreen
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, Driven, opened
 from tests.tui.fake import FakeSession, job
 
@@ -70,3 +71,11 @@ async def test_a_job_of_no_sweep_says_how_to_choose(session: FakeSession) -> Non
     async with opened(alone) as console:
         await console.press("2", "M")
         await console.told("It is in no sweep")
+
+
+async def test_the_curves_take_what_the_rows_leave(session: FakeSession) -> None:
+    async with opened(session, (200, 60)) as console:
+        await compared(console)
+        rows = console.app.screen.query_one(Rows)
+        await console.until(lambda: rows.size.height == len(RATES) + 1, "a line a job")
+        assert console.app.screen.query_one("#compare-plot").size.height > 40

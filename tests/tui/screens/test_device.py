@@ -23,6 +23,7 @@ from gpuconsole.tui.screens.dialogs.kill_process import SignalScreen
 from gpuconsole.tui.style.styles import Ink
 from gpuconsole.tui.style.themes import BUILT_IN
 from gpuconsole.tui.widgets.fleet_map import FleetMap
+from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import NOW, FakeSession, device, job, lab
 
@@ -441,3 +442,11 @@ async def test_memory_links_energy_and_division_are_shown() -> None:
                             "set for applications")  # fmt: skip
         await console.press("]")
         await console.shows("a slice, 1g.5gb")
+
+
+async def test_the_plots_take_what_the_processes_leave() -> None:
+    async with opened(session(), LARGE) as console:
+        await to_device(console)
+        rows = console.app.screen.query_one(Rows)
+        await console.until(lambda: rows.size.height == 3, "one process, and no less than a box")
+        assert console.app.screen.query_one("#device-plots").size.height > 36

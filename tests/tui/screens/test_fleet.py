@@ -426,3 +426,19 @@ async def test_a_host_wider_than_the_map_ends_at_its_edge() -> None:
             for line in range(shown.size.height):
                 cells = sum(segment.cell_length for segment in shown.render_line(line))
                 assert cells == width
+
+
+@pytest.mark.parametrize(("size", "above"), [((200, 60), True), ((200, 32), False)])
+async def test_processes_stand_above_events_where_there_is_height(
+    size: tuple[int, int], above: bool
+) -> None:
+    async with opened(FakeSession(), size) as console:
+        await console.shows("processes", "events", "4100")
+        processes = console.app.screen.query_one("#fleet-processes")
+        events = console.app.screen.query_one("#fleet-events")
+
+        def is_above() -> bool:
+            return processes.region.bottom == events.region.y
+
+        await console.until(lambda: is_above() is above, "the panels in their places")
+        assert (processes.region.width == events.region.width) is above

@@ -9,7 +9,9 @@ import pytest
 from gpuconsole.errors import JournalError
 from gpuconsole.session.report.model import IdleLease, Query, Row, Sums, UsageReport
 from gpuconsole.tui.app import Look
-from gpuconsole.tui.render.usage import FIGURES, columns_for
+from gpuconsole.tui.render.usage import FIGURES, columns_for, row
+from gpuconsole.tui.style.styles import Ink
+from gpuconsole.tui.style.themes import BUILT_IN
 from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import NARROW, SIZES, Driven, opened
 from tests.tui.fake import NOW, FakeSession
@@ -97,3 +99,23 @@ def test_figures_give_way_the_least_important_first() -> None:
     assert columns_for(200) == FIGURES
     assert [column.title for column in columns_for(60)] == ["gpu-hours", "wasted", "use", "cost"]
     assert [column.title for column in columns_for(10)] == ["gpu-hours", "wasted", "cost"]
+
+
+async def test_a_wide_terminal_shows_hours_as_bars_against_the_largest_group() -> None:
+    async with opened(FakeSession(usage=REPORT), (200, 60)) as console:
+        await usage(console)
+        lines = console.text.splitlines()
+        (ada,) = (line for line in lines if "ada" in line and "█" in line)
+        (bob,) = (line for line in lines if "bob" in line)
+        parts = [ada.count(mark) for mark in "█▒░"]
+        # 6 hours used, 2 wasted, 2 without measured use; of bob's 2 hours nothing is known.
+        assert parts[0] == pytest.approx(3 * parts[1], abs=2)
+        assert parts[1] == pytest.approx(parts[2], abs=1)
+        assert [bob.count(mark) for mark in "█▒"] == [0, 0]
+        assert bob.count("░") == pytest.approx(sum(parts) / 5, abs=1)
+
+
+def test_a_group_that_held_nothing_has_no_bar() -> None:
+    report = replace(REPORT, rows=(Row(("ada",), Sums()),))
+    shown = row(Ink(BUILT_IN), report, report.rows[0], columns_for(200), 200)
+    assert not set("".join(words for words, _ in shown)) & set("█▒░")
