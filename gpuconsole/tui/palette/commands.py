@@ -56,11 +56,12 @@ class Actions:
 _ALIASES = {
     "app.quit": "q quit exit",
     "app.go('fleet')": "fleet hosts",
-    "app.go('queue')": "queue jobs",
+    "app.go('queue')": "queue jobs sweeps curves loss",
     "app.go('triage')": "incidents wrong",
     "app.help": "keys legend docs documentation manual",
     "app.time_at": "10 min ago minutes hour history past time machine",
     "cancel": "kill stop end",
+    "compare": "curves loss plot sweep",
     "signal": "kill end process",
     "stop": "kill container",
 }

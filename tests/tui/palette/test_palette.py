@@ -341,3 +341,11 @@ async def test_what_an_entry_does_is_cut_only_where_its_key_begins() -> None:
     async with opened(FakeSession(), (80, 24)) as console:
         await console.press("colon")
         await console.shows("Show the containers of every host: their logs, and shells")
+
+
+@pytest.mark.parametrize("words", ["curves", "loss"])
+async def test_curves_are_found_from_the_map_and_from_the_queue(words: str) -> None:
+    async with opened(FakeSession(hosts_now=lab(), jobs_now=JOBS)) as console:
+        await ask(console, words, "Go to the queue")
+        await console.press("escape", "2")
+        await ask(console, words, "Compare the jobs")
