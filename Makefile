@@ -52,7 +52,7 @@ layers: $(VENV)/.dev
 house: $(VENV)/.dev              ## figures of the source tree, none of which may get worse
 	$(BIN)/python tools/house.py --check $(ARGS)
 
-real: $(VENV)/.dev $(VENV)/share/paddleclas  ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
+real: $(VENV)/.dev $(VENV)/share/paddleclas $(VENV)/share/visualdl  ## run the suite on real parts (root on Debian; see CONTRIBUTING.md)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,paddle]"
 	$(BIN)/python -m pytest -m real -n $(SHARDS) $(SHARDED) tests/real $(ARGS)
 
@@ -100,6 +100,11 @@ $(VENV)/share/paddleclas: | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ \
 	  paddleclas==2.6.0 "scikit-learn>=1.6,<1.8" scipy joblib==1.5.2 threadpoolctl==3.6.0 \
 	  tqdm==4.67.1 prettytable==3.16.0 wcwidth==0.2.14 six==1.17.0 ujson==5.11.0 easydict==1.13
+
+# VisualDL's own LogWriter needs none of the packages that its server does.
+$(VENV)/share/visualdl: | $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ \
+	  visualdl==2.5.3
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache
