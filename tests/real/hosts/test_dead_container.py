@@ -19,6 +19,11 @@ from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, until
 
 
+@pytest.mark.fault(
+    "A container dies and its engine cannot remove it: device or resource busy",
+    "Its job ends and releases its device, the container is reported until it is gone, and keeps "
+    "no other from being removed",
+)
 async def test_a_session_ends_of_which_the_engine_does_not_remove_the_container(
     session: Session, desk: Desk, host: LabHost, engine: LabDocker
 ) -> None:
