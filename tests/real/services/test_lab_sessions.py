@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpuconsole.session.ports.forwards import HOME
-from tests.real.preflight.test_training_search import TRAINS, TRIALS
 from tests.real.rig import terminal as rig
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
@@ -23,6 +22,7 @@ from tests.real.rig.image import with_python_2, without_python
 from tests.real.rig.lab_queue import AWAY, Service, served_on_two_hosts
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import wait_until
+from tests.real.training.test_search import TRAINS, TRIALS
 
 pytestmark = pytest.mark.real
 
