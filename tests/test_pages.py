@@ -1,14 +1,22 @@
-"""What the pages promise: links lead somewhere, the site has every page, the README stays short."""
+"""What the pages promise: links lead somewhere, commands are ones that the program takes, the
+site has every page, the README stays short."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
+
+from gpuconsole.cli.entry import gpuconsole
+from gpuconsole.cli.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -123,3 +131,128 @@ def test_the_moving_picture_is_small_marked_and_fetches_nothing() -> None:
     assert ">SIMULATED</text>" in text
     assert re.findall(r"https?://[^\"' <)]+", text) == ["http://www.w3.org/2000/svg"]
     assert "<script" not in text
+
+
+# -- commands ------------------------------------------------------------------------------------
+
+PROGRAM = "gpuconsole"
+_IN_TEXT = re.compile(rf"`({PROGRAM}(?: [^`\n]*)?(?:\n[^`\n]+)?)`")
+_LINE = re.compile(rf"(\$ )?([^#]*[|;&] *|sudo |\w+=\S+ )*{PROGRAM}\b")
+STANDS_FOR = {"N": "1", "PORT": "8040", "TIME": "1h"}
+"""What a reader puts where a number or a time is to be written."""
+_OPTIONAL = re.compile(r" \[([^\]\n]*)\]")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line as a page says it."""
+
+    line: str
+    in_block: bool
+    """Whether it is to be typed; in the text a command may be named without its arguments."""
+
+    def written(self) -> Iterator[list[str]]:
+        """Yield the words of each `gpuconsole` of the line, without that one: what is in brackets
+        may be left out, so that there are two ways to write it."""
+        shortest, longest = _OPTIONAL.sub("", self.line), _OPTIONAL.sub(r" \1", self.line)
+        for line in dict.fromkeys((shortest, longest)):
+            for words in _commands_of(line):
+                while words and ("=" in words[0] or words[0] == "sudo"):
+                    words = words[1:]
+                if words and words[0] == PROGRAM:
+                    yield [STANDS_FOR.get(word, word) for word in words[1:]]
+
+
+def commands_of(page: Path) -> list[Command]:
+    """Return the commands of a page, in the order of its blocks, then of its text."""
+    text = page.read_text("utf-8")
+    lines = [
+        line.strip().removeprefix("$ ")
+        for block in _BLOCK.findall(text)
+        for line in block.replace("\\\n", " ").splitlines()
+        if _LINE.match(line.strip())
+    ]
+    typed = [Command(line, in_block=True) for line in lines]
+    named = _IN_TEXT.findall(_BLOCK.sub("", text))
+    return typed + [Command(" ".join(line.split()), in_block=False) for line in named]
+
+
+def _commands_of(line: str) -> Iterator[list[str]]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    skip = False
+    for word in lexer:
+        if set(word) <= set("|&;"):
+            yield words
+            words = []
+        elif skip or set(word) <= set("<>"):
+            # A redirection and its file.
+            skip = not skip
+        else:
+            words.append(word)
+    yield words
+
+
+SAYING = [page for page in PAGES if page.name != "CHANGELOG.md" and commands_of(page)]
+"""What was changed long ago may be called otherwise now."""
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line and run nothing; ClickException where it is wrong."""
+    context = gpuconsole.make_context("gpuconsole", list(words), obj=Options())
+    group: click.Command = gpuconsole
+    while isinstance(group, click.Group) and (rest := [*context._protected_args, *context.args]):
+        name, command, words = group.resolve_command(context, rest)
+        assert command is not None
+        context = command.make_context(name, words, parent=context)
+        group = command
+
+
+def wrong(said: list[Command]) -> list[str]:
+    """Return the commands that are not taken, with why."""
+    problems = []
+    for command in said:
+        for words in command.written():
+            try:
+                parse(words)
+            except click.exceptions.Exit:
+                pass  # Of --help and the like.
+            except click.ClickException as error:
+                only_named = not any(word.startswith("-") for word in words) and isinstance(
+                    error, (click.MissingParameter, click.exceptions.NoArgsIsHelpError)
+                )
+                if command.in_block or not only_named:
+                    problems.append(f"{command.line}: {error.format_message()}")
+    return problems
+
+
+@pytest.mark.parametrize("page", SAYING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_program_takes_what_a_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert wrong(commands_of(page)) == []
+
+
+def test_wrong_commands_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`gpuconsole why` and `gpuconsole why --wrongly`, `gpuconsole forward JOB [none]`\n"
+        "```\n$ gpuconsole jobs --jsn   # a list\nX=1 gpuconsole wait\n"
+        "tar c . | gpuconsole exec h:c -i -- tar x > log\ngpuconsole submit a.py \\\n  --goul x\n"
+        "gpuconsole logs h:c -n > log\ngpuconsole jobs [--json] > jobs.json\n```\n"
+    )
+    found = [problem.partition(":")[0] for problem in wrong(commands_of(page))]
+    assert found == [
+        "gpuconsole jobs --jsn   # a list",
+        "X=1 gpuconsole wait",
+        "gpuconsole submit a.py    --goul x",
+        "gpuconsole logs h",
+        "gpuconsole why --wrongly",
+        "gpuconsole forward JOB [none]",
+    ]
+
+
+def test_the_pages_say_many_commands() -> None:
+    assert sum(len(commands_of(page)) for page in SAYING) > 300
