@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..probe.documents import Run
 
@@ -23,6 +23,8 @@ class Block:
     __slots__ = ("__weakref__", "index", "ledger", "lent", "nbytes")
 
     def __init__(self, ledger: Ledger, nbytes: int, name: str, inside: bool = False) -> None:
+        if ledger.stretch is not None:
+            nbytes = ledger.stretch(nbytes)
         self.ledger = ledger
         self.nbytes = nbytes
         self.lent = False
@@ -51,6 +53,8 @@ class Ledger:
         self.held: list[tuple[int, int]] = []
         """The most that was held until the end of each cycle, and what was held then, in bytes."""
         self.calls = 0
+        self.stretch: Callable[[int], int] | None = None
+        """What makes sizes in bytes those of a longer run, where batches of it are left out."""
 
     def born(self, nbytes: int, name: str, inside: bool = False) -> int:
         """Record an allocation in bytes and return its number."""

@@ -17,6 +17,7 @@ from ...probe.training import batch_size, collation, hooks, loaders, watched_loo
 from ..ledger import Block
 from ..state import REFUSED, STATE, Unsupported
 from .answers import MOST_PLACES, chosen
+from .kept import Keeping
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Session(hooks.Session):
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         super().__init__(paddle, request, channel)
         self.record = Recorder()
+        self.keeping = Keeping(STATE.ledger, self.work, self.refuse)
         self.onward: Onward | None = None
         self.first: Run = {}
         """The answer of the first steps."""
@@ -163,13 +165,30 @@ class Session(hooks.Session):
         )
 
     def asked(self, reader: int) -> bool:
-        """A reader is asked for a batch; an epoch that trains ends once its peak rises no more."""
+        """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
+        one that evaluates after a few batches unless it keeps what it makes of each."""
         self.asked_for += 1
+        self.keeping.asked(reader)
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)
+        if not goes_on:
+            return self.keeping.goes_on(reader, self.batches_of(reader))
         if self.onward is None or epoch is None or reader not in self.cycles.training:
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def batches_of(self, reader: int) -> int | None:
+        """Return how many batches a reader has; None where that is unknown."""
+        return self.readers[reader]["batches"] if reader in self.readers else None
+
+    def refuse(self, words: str) -> None:
+        """End without an answer: what comes later takes back that of the first steps."""
+        self.channel.fail("unsupported", words)
+
+    def left(self, reader: int) -> None:
+        """A reader's epoch has ended."""
+        self.keeping.closed(reader)
+        super().left(reader)
 
     def leaves_used(
         self, loader: DataLoader, batch: object, batches: int | None, ready: int
@@ -210,6 +229,7 @@ class Session(hooks.Session):
         if not self.paddle.in_dynamic_mode():
             super().step_begins(optimizer)
             return
+        self.keeping.stepped()
         watch, serial = watched_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
         if self.onward is not None and serial not in self.known and self.onward.anew():
             watch.leaving = False
@@ -239,6 +259,8 @@ class Session(hooks.Session):
     def complete(self) -> None:
         """The first steps were seen: answer, and go on for what comes later."""
         ledger = STATE.ledger
+        if not self.cycles.all_steps and self.keeping.is_open:
+            return
         self.walked.add(tuple(self.cycles.training))
         onward = self.onward or self.begin_onward()
         onward.cycle(ledger.peak, ledger.live)
@@ -398,6 +420,9 @@ class Session(hooks.Session):
     def finish_late(self, onward: Onward, until: int) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
         self.fail_where_it_grows(onward)
+        for reader in list(self.cycles.readers):
+            if self.cycles.cut(reader):
+                self.keeping.broken_off(reader, self.batches_of(reader))
         steps = self.cycles.seen
         run = self.answer()
         higher = rises(most(run), most(self.first)) or self.evaluated
