@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
@@ -43,8 +44,12 @@ from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_ITEMS = 100_000
+Container = list[Value] | dict[Value, Value] | set[Value]
+MOST_LOOKED_AT = 256
+"""Items of a container that are looked at."""
 MAYBE_RETURNED = "return?"
 """The name in a function's scope of what it may have returned under conditions not known."""
 FOLLOW_ERRORS = (
@@ -95,8 +100,39 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
             interp.run.block(target)
         else:
             interp.run.note_unknown(target)
+        _may_have_filled(interp.run, target, (*args, *kwargs.values()))
         return target
     return interp.run.unknown("something that is not a function is called")
+
+
+def _may_have_filled(run: Run, target: Unknown, handed: Iterable[Value]) -> None:
+    """Open the containers that something unknown was called with, which it may have filled: those
+    that were empty or hold tensors or layers. Numbers and texts, such as settings, are taken to be
+    read only."""
+    for container in handed:
+        if not isinstance(container, (list, dict, set)) or lengths.more_in(container) is not None:
+            continue
+        if not container or _holds_memory(container):
+            _open(run, target, container)
+
+
+def _holds_memory(container: Container) -> bool:
+    items = container.values() if isinstance(container, dict) else container
+    first = itertools.islice(items, MOST_LOOKED_AT)
+    return any(isinstance(item, Tensor) or hasattr(item, "parameters") for item in first)
+
+
+def _open(run: Run, target: Unknown, container: Container) -> None:
+    # No answer about the function tells what it puts into its arguments.
+    why = run.gap(target.reason)
+    length = lengths.some(run, why.reason, cause=why)
+    more = More(length.file, length.line, length.reason, length.root, length)
+    if isinstance(container, list):
+        container.append(more)
+    elif isinstance(container, set):
+        container.add(more)
+    else:
+        container[more] = why
 
 
 def _any_of(
