@@ -18,6 +18,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.language import CHINESE, LABELS, catalogue, language
 from gpuconsole.session.dispatch.attempt.outcome import find_device_oom
 from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.session.queue import job_outlook
 from gpuconsole.simulated_lab.jobs import submit_demo_jobs
 from gpuconsole.tui.app import Look
 from gpuconsole.tui.render.frame import Marks, status_line
@@ -254,14 +255,17 @@ def ours(text: str) -> str:
     return "\n".join(OTHERS.sub("", line) for line in lines)
 
 
-async def test_no_english_sentence_is_on_a_screen_in_chinese(tmp_path: Path) -> None:
+async def test_no_english_sentence_is_on_a_screen_in_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who has waited for a minute is told so; here, who has waited at all.
+    monkeypatch.setattr(job_outlook, "NOTABLE_WAIT_S", 1.0)
     async with (
         open_session(None, tmp_path / "state", demo=DemoOptions(speed=4.0)) as lab_session,
         opened(lab_session, LARGE, Look(language=CHINESE), toasts=False) as console,
     ):
         await submit_demo_jobs(lab_session.queue)
         await console.until(lambda: any(one.state is JobState.OOM for one in lab_session.jobs()))
-        # Who has waited for a minute is told so.
         await console.press("2", "tab")
         await console.until(lambda: "已等待" in console.text, "a wait")
         assert english(ours(console.text)) == [], console.text
