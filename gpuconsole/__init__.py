@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from gpuconsole.placement import Candidate, Decision
-    from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison
+    from gpuconsole.placement.prepull import Fetch
     from gpuconsole.session.factory import DemoOptions
     from gpuconsole.session.images.copy import Copied
     from gpuconsole.session.images.service import FetchedImage, HostImages, Imaging
@@ -134,7 +134,7 @@ _HOMES = {
             "UsageError",
         ),
         ("gpuconsole.placement", "Candidate Decision"),
-        ("gpuconsole.placement.elastic.prepull", "Fetch"),
+        ("gpuconsole.placement.prepull", "Fetch"),
         ("gpuconsole.placement.forecast.what_if", "Comparison"),
         ("gpuconsole.session.factory", "DemoOptions"),
         ("gpuconsole.session.images.copy", "Copied"),

@@ -125,3 +125,40 @@ def test_a_plain_preflight_imports_only_what_it_uses(tmp_path: Path) -> None:
     )  # fmt: skip
     assert '"verdicts"' in done.stdout
     assert done.stderr.strip() == "[]"
+
+
+OPENED = """
+import asyncio, json, pathlib, sys
+from gpuconsole.session.factory import DemoOptions, open_session
+from gpuconsole.tui.app import ConsoleApp
+
+async def main():
+    demo = DemoOptions(elastic=sys.argv[2] == "elastic")
+    async with open_session(None, pathlib.Path(sys.argv[1]), demo=demo) as session:
+        async with ConsoleApp(session).run_test(size=(120, 36)) as pilot:
+            await pilot.pause()
+            while not session.snapshot().hosts:
+                await asyncio.sleep(0.01)
+
+asyncio.run(main())
+extras = ("placement.elastic", "placement.learned", "session.elastic", "notebook", "mcp")
+loaded = [one for one in extras if any(m.startswith("gpuconsole." + one) for m in sys.modules)]
+print(json.dumps(loaded))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lab", "loaded"), [("", []), ("elastic", ["placement.elastic", "session.elastic"])]
+)
+def test_an_extra_is_loaded_where_it_is_used_alone(
+    lab: str, loaded: list[str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, str(tmp_path), lab],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == loaded

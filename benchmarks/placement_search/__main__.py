@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from benchmarks.placement import LABS, LOADS, SIGMAS, TRACES, dice, lab_of, trace_of
 from benchmarks.placement_search.compiled import Window, built
+from gpuconsole.placement.engine.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned import weights_file
-from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.policy import named_policy

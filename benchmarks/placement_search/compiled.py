@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
+from gpuconsole.placement.engine.features import FACTORS, ORDER_FEATURES, PLACE_TERMS
 from gpuconsole.placement.engine.queue_order import FRONT_AREAS, FRONT_LEAST, FRONT_TIMES
 from gpuconsole.placement.engine.topology import link_quality
-from gpuconsole.placement.learned.features import FACTORS, ORDER_FEATURES, PLACE_TERMS
 from gpuconsole.placement.learned.gate import Play
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.simulate.device_speeds import CLASSES

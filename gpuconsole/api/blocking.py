@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from gpuconsole.core.lab_service.audit import Act
     from gpuconsole.core.training.curves import Compared, Curves
     from gpuconsole.placement import Candidate, Decision
-    from gpuconsole.placement.elastic.prepull import Fetch
     from gpuconsole.placement.forecast.what_if import Comparison
+    from gpuconsole.placement.prepull import Fetch
     from gpuconsole.session.images.copy import Copied
     from gpuconsole.session.images.service import FetchedImage, HostImages, PullProgress
     from gpuconsole.session.logs.updates import Update

@@ -22,7 +22,6 @@ from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.session.clock import WallClock
 from gpuconsole.session.dispatch.attempt.vendor_runtime import by_kind
-from gpuconsole.session.fleet.power_commands import CommandPower
 from gpuconsole.session.images.service import pinned
 from gpuconsole.session.session import Context, Session
 from gpuconsole.session.submit.pack import pack_project
@@ -114,10 +113,18 @@ def open_session(
         lambda host: images.get(host, DEFAULT_IMAGE),
         read_only=read_only,
         dispatch=dispatch and fleet,
-        power=CommandPower(lab),
+        power=_power(lab),
         lead=lead,
         reads_scripts=not own_queue,
     )
+
+
+def _power(inventory: Inventory) -> Power:
+    if not any(entry.wake for entry in inventory.hosts):
+        return NOTHING
+    from gpuconsole.session.elastic.power_commands import CommandPower
+
+    return CommandPower(inventory)
 
 
 def _lab_session(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from gpuconsole.core.incidents import Incident
 from gpuconsole.session.context import Context
@@ -11,13 +12,15 @@ from gpuconsole.session.dispatch.limits import Limits
 from gpuconsole.session.dispatch.oom_retry import Retrying
 from gpuconsole.session.dispatch.stop_rules import StopRules
 from gpuconsole.session.dispatch.tuning import Tuning
-from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.interactive.idle_stop import IdleStop
 from gpuconsole.session.messages.service import Messages
 from gpuconsole.session.report.use_meter import UseMeter
 from gpuconsole.session.restore.journal_backups import Backing
 from gpuconsole.session.services.controller import ServiceController
 from gpuconsole.session.submit.secrets import Forgetting
+
+if TYPE_CHECKING:
+    from gpuconsole.session.elastic.autoscaler import ElasticHosts, Waking
 
 
 class Housekeeping:
@@ -27,7 +30,7 @@ class Housekeeping:
         self,
         context: Context,
         retrying: Retrying,
-        waking: Waking,
+        waking: Waking | None,
         incidents: Callable[[], Collection[Incident]],
     ) -> None:
         self.messages = Messages(context)
@@ -55,7 +58,8 @@ class Housekeeping:
         self._tuning.look(epoch)
         self._services.look(epoch)
         self._dependants.look(epoch)
-        self._waking.look()
+        if self._waking is not None:
+            self._waking.look()
         self._meter.look(epoch)
 
     async def close(self) -> None:
@@ -63,9 +67,20 @@ class Housekeeping:
         await self._idle_stop.close()
         self._meter.close()
         await self._backing.close()
-        await self._waking.close()
+        if self._waking is not None:
+            await self._waking.close()
         await self.messages.close()
         await self._retrying.close()
         await self._stop_rules.close()
         await self._tuning.close()
         await self._services.close()
+
+
+def elastic_hosts(context: Context) -> ElasticHosts | None:
+    """Return what follows the hosts that sleep and wake; None where the inventory has none."""
+    if not context.power.hosts:
+        return None
+    # Few labs have such hosts: this room is loaded for them alone.
+    from gpuconsole.session.elastic.autoscaler import ElasticHosts
+
+    return ElasticHosts(context)

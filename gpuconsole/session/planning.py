@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gpuconsole.core.estimate import Report
 from gpuconsole.core.jobs import Job, JobState, Task
@@ -36,14 +36,14 @@ class Planning:
         context: Context,
         images: ImageBoard,
         leases: LeaseBoard,
-        power: Step,
+        steps: Sequence[Step] = (),
     ) -> None:
-        """`power` is the step of a plan that says which hosts are resumed."""
+        """`steps` are what a plan goes through after jobs were placed."""
         self._context = context
         self._leases = leases
         policies = Policies(context.settings, context.journal.folder)
         self.placer = Placer(context.settings, user=context.user, images=images, policies=policies)
-        self.outlook = Outlook(context, (placed_by(self.placer), hand_over, power), leases)
+        self.outlook = Outlook(context, (placed_by(self.placer), hand_over, *steps), leases)
         self.foresight = Foresight(context, self.placer, leases)
         self.spare = SpareDevices(context, self.placer, leases, self.outlook)
 

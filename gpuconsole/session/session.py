@@ -42,15 +42,13 @@ from gpuconsole.session.estimate.measurement_run import Progress
 from gpuconsole.session.estimate.service import Preflight
 from gpuconsole.session.events import News
 from gpuconsole.session.export.render import rendered, rendered_batch, unqueued
-from gpuconsole.session.fleet.autoscaler import Waking
 from gpuconsole.session.fleet.drain import Drains
 from gpuconsole.session.fleet.first_answers import first_frames
 from gpuconsole.session.fleet.host_faults import HostFaults
 from gpuconsole.session.fleet.leases import LeaseBoard
-from gpuconsole.session.fleet.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.silent_engines import Silences
 from gpuconsole.session.fleet.view import FleetView
-from gpuconsole.session.housekeeping import Housekeeping
+from gpuconsole.session.housekeeping import Housekeeping, elastic_hosts
 from gpuconsole.session.images.availability import ImageBoard
 from gpuconsole.session.images.service import Imaging, silent
 from gpuconsole.session.interactive.attached import AttachedTerminal
@@ -77,7 +75,6 @@ from gpuconsole.session.submit.runnable import Runnable, TaskOptions, session_ta
 from gpuconsole.session.submit.submit import Prepared, Submitting, store
 from gpuconsole.session.triage.service import Triage
 from gpuconsole.state import JournalLostError
-from gpuconsole.state.files.host_power import ElasticNotes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -120,11 +117,10 @@ class Session:
         self.settings = context.settings
         self._clock = context.clock
         self._journal = context.journal
-        notes = ElasticNotes(context.journal.folder)
         silences = Silences(context.clock)
         self.drains = Drains(context.hosts, context.journal, context.clock.now, silences.current)
-        limits = context.power.hosts
-        overlays = (power_overlay(limits, notes), self.drains.marks)
+        elastic = elastic_hosts(context)
+        overlays = (elastic.overlay, self.drains.marks) if elastic else (self.drains.marks,)
         self.fleet = FleetView(context.hosts, overlays, context.fence)
         self._context = replace(context, hosts=self.fleet)
         self.images = Imaging(self._context)
@@ -139,8 +135,8 @@ class Session:
         incidents = self.triage.incidents
         self.metrics = Metrics(self._context, self, incidents)
         self.recorder = ring(self, self._context, self._news)
-        power = with_power(limits, notes)
-        self._planning = Planning(self._context, self._images, self._leases, power)
+        steps = (elastic.step,) if elastic else ()
+        self._planning = Planning(self._context, self._images, self._leases, steps)
         self.foresight = self._planning.foresight
         self.estimates = Preflight(self._context, self._planning.spare)
         self.retrying = Retrying(self._context, self.estimates)
@@ -150,8 +146,9 @@ class Session:
         self.forwards = Forwards(self._context)
         self.containers = Containers(self._context)
         self.shells = Shells(self._context, lambda: self.queue)
-        self.waking = Waking(self._context, self._planning.placer, self._leases, self.hosts, notes)
-        self._housekeeping = Housekeeping(self._context, self.retrying, self.waking, incidents)
+        placer, leases = self._planning.placer, self._leases
+        waking = elastic.waking(self._context, placer, leases) if elastic else None
+        self._housekeeping = Housekeeping(self._context, self.retrying, waking, incidents)
         self.messages = self._housekeeping.messages
         self._dispatcher = self._new_dispatcher()
         self._logs = JobLogs(context, lambda: self.settings)

@@ -8,7 +8,7 @@ import pytest
 
 from gpuconsole.errors import DocumentError, TrustError
 from gpuconsole.remote.inventory import load_inventory, parse_inventory
-from gpuconsole.session.fleet.power_commands import CommandPower, limits_of
+from gpuconsole.session.elastic.power_commands import CommandPower, limits_of
 
 HEAD = "version: 1\nhosts:\n"
 WHOLE = f"""{HEAD}  - name: a

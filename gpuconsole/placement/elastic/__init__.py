@@ -1,1 +1,1 @@
-"""Which sleeping hosts are worth waking, and which images are fetched ahead."""
+"""Which sleeping hosts are worth waking. Loaded only where the inventory has such hosts."""

@@ -206,13 +206,3 @@ def in_use(host: Host) -> str:
         if (device.utilization or 0.0) > 0.0:
             return f"device {device.index} is busy"
     return ""
-
-
-def interruptible_fault(checkpoint_dir: str, host: Host) -> str:
-    """Return why a job may not use a host that may be taken away, as a sentence, or ""."""
-    if not host.interruptible or checkpoint_dir:
-        return ""
-    return (
-        f"{host.name} may be taken away at any time: only jobs with a `checkpoint_dir`, from which"
-        " they go on, may use it."
-    )

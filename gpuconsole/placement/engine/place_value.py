@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuconsole.placement.engine.board import Board, Cell, Site
+from gpuconsole.placement.engine.features import gang_size
 from gpuconsole.placement.engine.job_profile import Profile
 from gpuconsole.placement.engine.ranking import Entry, Key, Need, step_of
 from gpuconsole.placement.engine.scores import TERMS, Scorer, thrift, wholeness
-from gpuconsole.placement.learned.features import gang_size
 
 
 class Worth:

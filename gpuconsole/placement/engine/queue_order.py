@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from math import inf, log, log2
 from typing import Protocol
 
-from gpuconsole.placement.learned import features
+from gpuconsole.placement.engine import features
 from gpuconsole.placement.model import Policy, Request
 
 USUAL_S = 3600.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from gpuconsole.placement.engine import features
 from gpuconsole.placement.engine.board import Board, Shelf
 from gpuconsole.placement.engine.job_profile import Profile
-from gpuconsole.placement.learned import features
 
 TERMS = (
     *("idle", "fit", "balance", "pack", "fragments", "preferred", "speed", "length"),

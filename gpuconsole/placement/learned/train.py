@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import fsum, log, sqrt
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.placement.engine.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.cma_es import Point, search
-from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Play, Verdict, judge
 from gpuconsole.placement.model import Learned, Policy
 from gpuconsole.placement.simulate.event_loop import simulate

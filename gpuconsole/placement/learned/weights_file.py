@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
-from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
+from gpuconsole.placement.engine.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.gate import Verdict
 from gpuconsole.placement.model import Learned
 from gpuconsole.yamldoc import Document, Section, Text, parse_document, read_text

@@ -12,7 +12,6 @@ from gpuconsole.core.fleet import Host
 from gpuconsole.core.units import parse_time
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
-from gpuconsole.placement.elastic.wake import interruptible_fault
 from gpuconsole.placement.engine.queue_pass import sweep_key
 from gpuconsole.placement.model import Request, Ruling
 from gpuconsole.placement.rules.fair_share import Usage
@@ -56,7 +55,7 @@ class LabRules:
     def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:
         """Return why a job may not use a host: see `Rules`. Where a window is for a model, a host
         that has one such device is kept whole."""
-        taken_away = interruptible_fault(request.task.checkpoint_dir, host)
+        taken_away = _interruptible_fault(request.task.checkpoint_dir, host)
         if taken_away:
             return Ruling("interruptible", taken_away)
         crowded = self.limits.crowded(request, host.name, own, count)
@@ -122,3 +121,13 @@ def usage_of(settings: LabSettings) -> Usage:
     """Return an account of use, empty yet, with the shares that a lab's settings name."""
     shares = settings.shares
     return Usage(settings.half_life, shares.users, shares.accounts)
+
+
+def _interruptible_fault(checkpoint_dir: str, host: Host) -> str:
+    """Return why a job may not use a host that may be taken away, as a sentence, or ""."""
+    if not host.interruptible or checkpoint_dir:
+        return ""
+    return (
+        f"{host.name} may be taken away at any time: only jobs with a `checkpoint_dir`, from which"
+        " they go on, may use it."
+    )

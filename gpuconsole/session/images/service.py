@@ -28,7 +28,7 @@ from gpuconsole.errors import (
     UnreachableError,
     UsageError,
 )
-from gpuconsole.placement.elastic.prepull import Fetch, lanes, wanted
+from gpuconsole.placement.prepull import Fetch, lanes, wanted
 from gpuconsole.placement.rules.image_compatibility import image_fault, image_note
 from gpuconsole.session.context import Context
 from gpuconsole.session.images import check as imagecheck

@@ -15,7 +15,7 @@ from gpuconsole.core.lab_service.rights import Caller, Rights
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, RefusedError, UsageError
-from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.placement.prepull import Fetch
 from gpuconsole.session.lab_service.http.rates import Underway
 from gpuconsole.session.lab_service.http.streams import send_while
 from gpuconsole.session.lab_service.images import LabImages

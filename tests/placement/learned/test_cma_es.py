@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from gpuconsole.placement.engine.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.cma_es import Point, Search, search
-from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.learned.train import Step, learned_of, point_of, replay, train
 from gpuconsole.placement.model import Learned
 from gpuconsole.placement.policy import named_policy

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.placement import lab_of
 from benchmarks.placement_search.compiled import Window, built
-from gpuconsole.placement.learned.features import ORDER_FEATURES, PLACE_FEATURES
+from gpuconsole.placement.engine.features import ORDER_FEATURES, PLACE_FEATURES
 from gpuconsole.placement.model import Learned
 from gpuconsole.placement.policy import named_policy
 from gpuconsole.placement.simulate.event_loop import simulate

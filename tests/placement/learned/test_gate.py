@@ -16,10 +16,10 @@ from gpuconsole.core.jobs import Task
 from gpuconsole.errors import DocumentError
 from gpuconsole.placement import Board, Holder, Request, decide, named_policy
 from gpuconsole.placement.engine.board import Reservation
+from gpuconsole.placement.engine.features import PLACE_FEATURES
 from gpuconsole.placement.engine.job_profile import profile
 from gpuconsole.placement.engine.queue_order import EVEN, size_of
 from gpuconsole.placement.engine.scores import Scorer
-from gpuconsole.placement.learned.features import PLACE_FEATURES
 from gpuconsole.placement.learned.gate import CERTAINTY, LEAST_PLAYS, MARGIN, Play, judge
 from gpuconsole.placement.learned.weights_file import LARGER, Origin, Trained, dumped, parse
 from gpuconsole.placement.model import Learned

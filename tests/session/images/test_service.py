@@ -14,7 +14,7 @@ from gpuconsole.core.fleet import HostFacts
 from gpuconsole.core.images import ImageRecord
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import EngineError, ImageError, ReadOnlyError, RefusedError, UsageError
-from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.placement.prepull import Fetch
 from gpuconsole.placement.rules.image_compatibility import image_fault
 from gpuconsole.session.images.check import faults
 from gpuconsole.session.images.service import Imaging, with_pin

@@ -12,7 +12,7 @@ import pytest
 
 from gpuconsole.core.devices.run_history import HostCalibration
 from gpuconsole.errors import RefusedError, UsageError
-from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.placement.prepull import Fetch
 from gpuconsole.session.lab_service import host_operations
 from gpuconsole.session.lab_service.console.lab_session import LabQueueSession
 from gpuconsole.session.lab_service.protocol import Operation

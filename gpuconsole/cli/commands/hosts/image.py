@@ -81,7 +81,7 @@ def pull(images: tuple[str, ...], waiting: bool, hosts: tuple[str, ...]) -> int:
         raise UsageError("What?", "Name images, or say --waiting.", "See: gpuconsole image --help")
     from gpuconsole.cli.views import images as image_views
     from gpuconsole.core.images import parse_reference
-    from gpuconsole.placement.elastic.prepull import Fetch
+    from gpuconsole.placement.prepull import Fetch
 
     for name in images:
         parse_reference(name)

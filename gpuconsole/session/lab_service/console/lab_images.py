@@ -10,7 +10,7 @@ from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
-from gpuconsole.placement.elastic.prepull import Fetch
+from gpuconsole.placement.prepull import Fetch
 from gpuconsole.session.images.copy import Copied
 from gpuconsole.session.images.service import FetchedImage, Imaging, PullProgress, silent
 from gpuconsole.session.lab_service.protocol import (

@@ -1,4 +1,5 @@
-"""`Waking`: resumes the hosts that waiting jobs need, and suspends unused ones.
+"""`ElasticHosts`, the one way into this room, and `Waking`, which resumes the hosts that jobs need
+and suspends unused ones.
 
 It acts only while its console dispatches. What it does is written down before it is done, so that
 the next dispatcher goes on where this one ended.
@@ -33,9 +34,9 @@ from gpuconsole.placement.elastic.wake import (
 from gpuconsole.session.async_helpers import cancel_all
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.attempt.checkpoint import holder_of
+from gpuconsole.session.elastic.power_state import WOKEN, power_overlay, with_power
+from gpuconsole.session.elastic.suspend import Falling
 from gpuconsole.session.fleet.leases import LeaseBoard, marked
-from gpuconsole.session.fleet.power_state import WOKEN
-from gpuconsole.session.fleet.suspend import Falling
 from gpuconsole.session.queue.planner import Planner, Situation
 from gpuconsole.state.files.host_power import ElasticNotes
 
@@ -49,6 +50,22 @@ JUST_NOW_S = 10.0
 DAY_S = 86400.0
 MOST_TOOK = 9
 """Durations of wakes that are remembered."""
+
+
+class ElasticHosts:
+    """What is remembered of the hosts that can be resumed, for the map, the plan and the waking."""
+
+    def __init__(self, context: Context) -> None:
+        """`context` has the hosts as they say themselves, without what is remembered of them."""
+        self._hosts = context.hosts
+        self._notes = ElasticNotes(context.journal.folder)
+        limits = context.power.hosts
+        self.overlay = power_overlay(limits, self._notes)
+        self.step = with_power(limits, self._notes)
+
+    def waking(self, context: Context, planner: Planner, leases: LeaseBoard) -> Waking:
+        """Return what resumes and suspends hosts while the session dispatches."""
+        return Waking(context, planner, leases, self._hosts, self._notes)
 
 
 class Waking:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.jobs import Job, JobState, Task
-from gpuconsole.placement.elastic.prepull import Fetch, lanes, wanted
+from gpuconsole.placement.prepull import Fetch, lanes, wanted
 
 
 def host(name: str, backend: str = "gpu", **fields: object) -> Host:

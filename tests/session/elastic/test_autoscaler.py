@@ -13,8 +13,8 @@ from gpuconsole.core.devices.host_power import Elastic, Verb
 from gpuconsole.core.fleet import DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.placement.elastic import wake as waking_rules
-from gpuconsole.session.fleet.autoscaler import Waking
-from gpuconsole.session.fleet.power_state import power_overlay, with_power
+from gpuconsole.session.elastic.autoscaler import Waking
+from gpuconsole.session.elastic.power_state import power_overlay, with_power
 from gpuconsole.session.fleet.view import FleetView
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.planner import Situation, Why, placed_by, planned
