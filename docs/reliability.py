@@ -23,7 +23,8 @@ Each row is a fault that a test causes with real parts (sshd, Docker engines, SQ
 NVML driver, Paddle on the CPU), what the console promises then, the test that holds the promise,
 and what its last recorded run gave. `make real` runs them all; `make reliability` runs them alone
 and writes this page; `GPUCONSOLE_MATRIX_JOBS` says how many short jobs it takes, 40 where it is not
-set. No fault was tried on a host with a real GPU.
+set, and `GPUCONSOLE_RANDOM_SESSIONS` how many sessions, 25. No fault was tried on a host
+with a real GPU.
 
 | fault | promise | test | last run |
 | --- | --- | --- | --- |

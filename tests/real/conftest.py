@@ -31,7 +31,7 @@ LONGEST = (
     "test_preemption", "test_lab_attacks", "test_measuring", "test_hostile", "test_notebook",
     "test_console_*", "test_elastic", "test_prometheus", "test_journal_*", "test_host_faults",
     "test_links", "test_demo_console", "test_tutorial", "test_serving", "test_image_*",
-    "test_sharing_live", "test_shell_leftovers",
+    "test_sharing_live", "test_shell_leftovers", "test_random_sessions",
 )  # fmt: skip
 """Files that take long, the longest first: they are begun first, so that shards end together."""
 

@@ -1,7 +1,9 @@
-"""A hundred sessions ended at random in twenty-one ways, of which nothing is to be left. Run by its
-path, `pytest -m real tests/real/hosts/hundred_sessions.py`: it takes minutes. A container that an
-engine cannot remove, as a restart has left a mount in it, is to be reported, and goes as the report
-says."""
+"""Sessions ended at random in twenty-one ways, of which nothing is to be left.
+
+`GPUCONSOLE_RANDOM_SESSIONS` says how many, 25 where it is not set; a hundred take four minutes and
+meet all ways. Which they are the day decides, or `GPUCONSOLE_SEED`. A container that an engine
+cannot remove, as a restart has left a mount in it, is to be reported, and goes as the report says.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,8 @@ from tests.real.rig.sessions import Desk, seen, until, wait_until
 from tests.real.rig.teletype import Teletype
 
 AT_ONCE = 10
-SEED = int(os.environ.get("GPUCONSOLE_SEED") or random.SystemRandom().randrange(10**6))
+SESSIONS = int(os.environ.get("GPUCONSOLE_RANDOM_SESSIONS") or 25)
+SEED = os.environ.get("GPUCONSOLE_SEED") or date.today().isoformat()
 WAYS = {
     # Of one session.
     "cancelled wherever its launch is": 10,
@@ -62,7 +66,7 @@ WAYS = {
     "host restarted": 1,
     "dispatcher killed": 1,
 }
-"""How sessions end, and how many of the hundred: which comes when, the seed decides."""
+"""How sessions end, and how many of a hundred: which comes when, the seed decides."""
 NOTEBOOK = "lab/notebook:1"
 STANDIN = """
 import http.server, json, os, sys, threading
@@ -115,14 +119,21 @@ class Place:
     done: list[str] = field(default_factory=list)
 
 
-async def test_of_a_hundred_none_leaves_a_container_a_lease_a_port_or_a_process(
-    desk: Desk, host: LabHost, engine: LabDocker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.fault(
+    "Sessions, their containers, commands, connections, hosts and consoles are ended at random",
+    "None leaves a container, a lease, a forwarded port or a process",
+)
+async def test_none_leaves_a_container_a_lease_a_port_or_a_process(
+    desk: Desk,
+    host: LabHost,
+    engine: LabDocker,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
-    print(f"GPUCONSOLE_SEED={SEED} gives the same order.")
+    print(f"GPUCONSOLE_SEED={SEED} GPUCONSOLE_RANDOM_SESSIONS={SESSIONS} gives the same order.")
     monkeypatch.setattr(shells, "LEAST_IDLE_S", 1.0)
     monkeypatch.setattr(idle_stop, "ASK_EVERY_S", 1.0)
-    ways = [way for way, count in WAYS.items() for _ in range(count)]
-    random.Random(SEED).shuffle(ways)
+    ways = chosen(SESSIONS)
     others = children()
     with dispatching(desk) as dispatcher:
         async with open_session(desk.inventory, desk.state) as session:
@@ -136,12 +147,28 @@ async def test_of_a_hundred_none_leaves_a_container_a_lease_a_port_or_a_process(
 
             await asyncio.gather(*map(some, range(AT_ONCE)))
             await nothing_is_left(place, len(ways))
-        # Each of them was closed by the other end, too.
-        await until(lambda: not host_processes(host), what="no connection and no agent is left")
+    # Each connection was closed by the other end, too.
+    await until(
+        lambda: not host_processes(host), what=f"no connection and no agent: {host_processes(host)}"
+    )
     # What the host itself runs was begun again where it was restarted.
     assert children() - set(host.pids()) <= others
     with desk.journal() as journal:
         assert not journal.role().alive(time.time()), "somebody still dispatches"
+    record_property("figure", f"{SESSIONS} sessions, {len(place.ports)} ports, 0 left")
+
+
+def chosen(count: int) -> list[str]:
+    """Return how so many sessions end, as the seed decides; of a few, one in 25 ends all others."""
+    dice = random.Random(SEED)
+    ways = [way for way, times in WAYS.items() for _ in range(times)]
+    dice.shuffle(ways)
+    if count >= len(ways):
+        return ways + dice.choices(ways, k=count - len(ways))
+    of_all = [way for way in ways if way in OF_ALL][: max(1, count // 25)]
+    ways = [*of_all, *[way for way in ways if way not in OF_ALL][: count - len(of_all)]]
+    dice.shuffle(ways)
+    return ways
 
 
 async def nothing_is_left(place: Place, count: int) -> None:
@@ -158,7 +185,7 @@ async def nothing_is_left(place: Place, count: int) -> None:
     await until(lambda: not left_on(client), what="nothing left on the engine")
     assert not client.volumes()["Volumes"]
     # Enough of them were used, whatever happened to the host meanwhile.
-    assert len(place.ports) > count // 4
+    assert len(place.ports) > count // 10
     for port in place.ports:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(HOME, port)
