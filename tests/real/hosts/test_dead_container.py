@@ -12,6 +12,7 @@ import docker
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.session.dispatch import cleanup, dispatcher
 from gpuconsole.session.session import Session
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import LabHost
@@ -25,8 +26,11 @@ from tests.real.rig.sessions import Desk, job_is, until
     "no other from being removed",
 )
 async def test_a_session_ends_of_which_the_engine_does_not_remove_the_container(
-    session: Session, desk: Desk, host: LabHost, engine: LabDocker
+    session: Session, desk: Desk, host: LabHost, engine: LabDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Half a minute each, which proves no more here.
+    monkeypatch.setattr(cleanup, "REFUSED_S", 5.0)
+    monkeypatch.setattr(dispatcher, "LEFT_AGAIN_S", 5.0)
     client = engine.client()
     # Listed behind the other, as it is older.
     await asyncio.to_thread(old_container, client, journal_of(desk))
