@@ -133,6 +133,10 @@ class Session(hooks.Session):
         """Bytes of the largest of these batches."""
         self.used_seen = 0
         """How many there were."""
+        self.unasked: dict[int, Block] = {}
+        """The first batch of each reader that was asked for none, beside those that wait."""
+        self.first_batches: dict[int, int] = {}
+        """The blocks of these."""
         self.saved = False
         """Whether anything was saved once something was trained."""
         self.at_end = False
@@ -168,6 +172,7 @@ class Session(hooks.Session):
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
         one that evaluates after a few batches unless it keeps what it makes of each."""
         self.asked_for += 1
+        self.unasked.pop(reader, None)
         self.keeping.asked(reader)
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)
@@ -176,6 +181,15 @@ class Session(hooks.Session):
         if self.onward is None or epoch is None or reader not in self.cycles.training:
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def begun(self, reader: int, ready: int) -> None:
+        """A reader is made: where its epoch is as short as what it holds ready, the first batch is
+        held beside those that wait for the next ones."""
+        if (self.batches_of(reader) or ready + 1) > ready:
+            return
+        self.unasked[reader] = first = Block(STATE.ledger, 0, "first batch")
+        self.first_batches[reader] = first.index
+        STATE.ledger.tag([first.index], "inputs")
 
     def batches_of(self, reader: int) -> int | None:
         """Return how many batches a reader has; None where that is unknown."""
@@ -452,7 +466,9 @@ class Session(hooks.Session):
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
         # Both in the order in which readers begin, which is not that in which they are made.
         for place, key in zip(waiting, self.readers):
-            ledger.sizes[place] = self.waiting.get(key, 0)
+            ledger.sizes[place] = self.waiting_of(key)
+        for reader, index in self.first_batches.items():
+            ledger.sizes[index] = self.waiting_of(reader)
         facts = self.facts()
         return {
             **ledger.as_json(),

@@ -92,6 +92,8 @@ class Session:
         """The script's own batch size, by reader."""
         self.flags: set[str] = set()
         self.waiting: dict[int, int] = {}
+        self.family: dict[int, int] = {}
+        """The first reader of the loader of each reader."""
         self.kept = 0
         """Readers that were left before their end."""
         self.left_early: list[str] = []
@@ -132,6 +134,16 @@ class Session:
         """A reader is asked for a batch; returns whether it goes on with its epoch."""
         self.closed_if(self.cycles.fetched(reader))
         return not self.cycles.cut(reader)
+
+    def begun(self, reader: int, ready: int) -> None:
+        """A reader is made: it fetches so many batches before it is asked for one."""
+
+    def waiting_of(self, reader: int) -> int:
+        """Return the bytes of a batch that waits in a reader: as large as those of other readers of
+        its loader where it was asked for none; 0 where none of them was."""
+        family = self.family.get(reader)
+        alike = (size for other, size in self.waiting.items() if self.family.get(other) == family)
+        return self.waiting.get(reader) or max(alike, default=0)
 
     def left(self, reader: int) -> None:
         """A reader's epoch has ended."""
@@ -187,7 +199,8 @@ class Session:
     def finish(self) -> None:
         """Send what was recorded and leave."""
         self.name_blocks()
-        recorded = allocator_events.blocks(self.allocations, self.waiting)
+        waiting = {reader: self.waiting_of(reader) for reader in self.readers}
+        recorded = allocator_events.blocks(self.allocations, waiting)
         answer: Run = {**allocator_events.as_json(recorded), **self.facts()}
         self.channel.end({"run": answer})
 

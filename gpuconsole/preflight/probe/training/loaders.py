@@ -115,9 +115,20 @@ class Watched:
         self.loader = weakref.ref(loader)
         own = batch_size.own_of(loader)
         self.length: Reader = {**lengths(loader), "own": own, **ahead(loader)}
-        self.open = False
         self.taken = 0
         self.bare: list[object] = []
+        family = vars(loader).setdefault(_FAMILY, self.number)
+        session.family[self.number] = family
+        self._begin()
+
+    def _begin(self) -> None:
+        """Open the epoch: its thread fetches the first batches before any is asked for."""
+        session = self.session
+        self.open = True
+        session.record.mark("open", self.number)
+        session.readers[self.number] = self.length
+        session.begun(self.number, self.ready)
+        session.open_readers[self.number] = self
 
     def __iter__(self) -> Iterator[object]:
         return self
@@ -134,11 +145,8 @@ class Watched:
             self.close()
             raise StopIteration
         if not self.open:
-            self.open = True
-            session.record.mark("open", self.number)
-            session.readers[self.number] = self.length
-            session.open_readers[self.number] = self
-            session.unread.discard(self.loader())
+            self._begin()
+        session.unread.discard(self.loader())
         session.record.mark("fetch", session.record.count + 1)
         try:
             batch = next(self.inner)
@@ -172,14 +180,17 @@ class Watched:
             self.open = False
             self.session.record.mark("close", self.number)
             self.session.left(self.number)
+            family = self.session.family[self.number]
             self.number = next(self.numbers)
+            self.session.family[self.number] = family
 
     def __del__(self) -> None:
         if self.open and self.kept:
             self.open = False
             self.inner = iter(())
             self.session.left(self.number)
-            self.session.abandoned(self.ready)
+            if self.taken:
+                self.session.abandoned(self.ready)
         self.close()
 
     @property
@@ -192,7 +203,7 @@ class Watched:
         """Whether it keeps them where it is left now. The thread that fills its queue refers to it,
         and waits for room for as long as there is more to put in."""
         whole = self.length["batches"]
-        return self.taken > 0 and (whole is None or whole - self.taken >= self.ready)
+        return whole is None or whole - self.taken >= self.ready
 
 
 def ahead(loader: DataLoader) -> Reader:
@@ -357,6 +368,8 @@ class Lazy:
         return (self.dataset[index] for index in self.indices)
 
 
+_FAMILY = "gpuconsole_family"
+"""Where a loader holds the number of its first reader."""
 _FETCHING = "gpuconsole_fetching"
 """Where a loader holds what was found of its batches."""
 
