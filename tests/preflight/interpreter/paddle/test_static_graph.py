@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpuconsole.core.estimate import Memory
 from gpuconsole.preflight import Analysis
 
 PROGRAM = """
@@ -243,3 +244,65 @@ def test_saving_a_program_copies_parameters_and_states(scan: Callable[..., Analy
     on_card = scan(SAVED).estimate(backend="gpu").memory
     assert on_card is not None
     assert on_card.tensors_peak_mib < 17
+
+
+FED_BY_A_LOADER = """
+import numpy as np
+import paddle
+paddle.enable_static()
+main, start = paddle.static.Program(), paddle.static.Program()
+with paddle.static.program_guard(main, start):
+    x = paddle.static.data('x', [None, {width}], 'float32')
+    y = paddle.static.data('y', [None, 1], 'float32')
+    h = paddle.static.nn.fc({taken}, 256, activation='relu')
+    loss = paddle.mean(paddle.square(paddle.static.nn.fc(h, 1) - y))
+    paddle.optimizer.Adam(1e-3).minimize(loss)
+
+class Rows(paddle.io.Dataset):
+    def __getitem__(self, i):
+        return np.zeros((256,), 'float32'), np.zeros((1,), 'float32')
+    def __len__(self):
+        return 10000
+
+exe = paddle.static.Executor(paddle.CPUPlace())
+exe.run(start)
+for batch in paddle.io.DataLoader(Rows(), batch_size=512, return_list=True):
+    (v,) = exe.run(main, feed={feed}, fetch_list=[loss])
+"""
+FEEDS = {
+    "named": "{'x': batch[0], 'y': batch[1]}",
+    "by the names of the inputs": "dict(zip([each.name for each in (x, y)], batch))",
+}
+
+
+def fed(
+    scan: Callable[..., Analysis], feed: str, width: str = "256", taken: str = "x"
+) -> Memory | None:
+    """Return the memory at the loader's own batch size."""
+    return scan(FED_BY_A_LOADER.format(feed=feed, width=width, taken=taken)).estimate().memory
+
+
+def test_a_program_is_fed_with_as_many_samples_as_its_loader_gives(
+    scan: Callable[..., Analysis],
+) -> None:
+    named = fed(scan, FEEDS["named"])
+    assert named is not None
+    assert named.tensors_peak_mib > 512 * 256 * 4 / 2**20
+    assert fed(scan, FEEDS["by the names of the inputs"]) == named
+
+
+def test_where_no_input_is_fed_by_a_known_name_the_loader_tells_or_nothing_does(
+    scan: Callable[..., Analysis],
+) -> None:
+    named, unfed = fed(scan, FEEDS["named"]), fed(scan, "{'other': batch[0]}")
+    assert named is not None
+    assert unfed is not None
+    # 2 samples, with which it was drafted, would take a hundredth.
+    assert unfed.tensors_peak_mib == pytest.approx(named.tensors_peak_mib, rel=0.35)
+    # Another extent that is open has no size from the loader.
+    assert fed(scan, "{'other': batch[0]}", "None", "x[:, :1] * 2") is None
+    loop = "for batch in paddle.io.DataLoader(Rows(), batch_size=512, return_list=True)"
+    text = FED_BY_A_LOADER.format(feed="{'other': 1}", width="256", taken="x")
+    found = scan(text.replace(loop, "for batch in range(4)")).estimate()
+    assert found.memory is None
+    assert any("how many samples" in one.reason for one in found.unknowns)

@@ -10,7 +10,7 @@ Measured with Paddle 3.3.1 that is what the executor needs when it runs in order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from gpuconsole.preflight.interpreter.domain import exposed
@@ -104,6 +104,8 @@ class Draft:
         self.optimizers: list[Optimizer] = []
         self.supposed: dict[str, tuple[int, ...]] = {}
         """Shapes of inputs of which the number of samples is not known yet."""
+        self.ragged: set[str] = set()
+        """Those of them of which another extent is open too."""
         self.scope: dict[str, Tensor] = {}
         """What was fed last, by name: the next batch is copied while this one is still there."""
         self.fetched: dict[int, list[Storage]] = {}
@@ -192,12 +194,15 @@ def data(run: Run, name: Value, shape: Value, dtype: Value = "float32", *_: Valu
         for place, extent in enumerate(shape)
     )
     tensor = run.tensor(extents, dtype_of(run, dtype))
+    tensor.name = name
     here = draft(run)
     here.now.inputs[name] = tensor
     if any(extent in (None, -1) for extent in shape):
         run.doubted(run.unknown("how many samples a static program is fed with"))
         if name not in run.program.fed:
             here.supposed[name] = extents
+            if any(extent in (None, -1) for extent in shape[1:]):
+                here.ragged.add(name)
     return tensor
 
 
@@ -254,7 +259,24 @@ def _fed(run: Run, program: Program, feed: Value) -> dict[str, Value]:
             run.found_batch(shape[0])
         if shape != program.inputs[name].shape:
             raise OtherShapes({**run.program.fed, **shapes})
+    _settle_batch(run, {name: draft(run).supposed[name] for name in program.inputs
+                        if name in draft(run).supposed and name not in shapes})  # fmt: skip
     return given
+
+
+def _settle_batch(run: Run, supposed: Mapping[str, tuple[int, ...]]) -> None:
+    """Draft inputs that are fed with what has no shape again, with the batch size of the loader
+    that is walked over. Where there is none, or more than that is open, the memory is unknown."""
+    if not supposed or run.setting.batch is not None:
+        return
+    sizes = {size for size, _, _ in run.batch.feeding}
+    if len(sizes) != 1 or draft(run).ragged & supposed.keys():
+        run.block(run.unknown("how many samples a static program is fed with"))
+        return
+    (size,) = sizes
+    if any(extents[0] != size for extents in supposed.values()):
+        fed = {name: (size, *extents[1:]) for name, extents in supposed.items()}
+        raise OtherShapes({**run.program.fed, **fed})
 
 
 def _persist(run: Run, here: Draft) -> None:
