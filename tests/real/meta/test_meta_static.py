@@ -33,8 +33,8 @@ BESIDE = {"several_optimizers": 0.8}
 """By case: what may be told at least where parts of a program run beside each other. The smallest
 peak was 379,972 bytes, as told, in most processes, and up to 445,508 in others."""
 MORE = 3
-"""Further measurements where a peak seems too large: on a busy machine Paddle's collector may be
-late in each of some dozens of runs."""
+"""Further measurements where a peak, or what is held after a run, seems too large: on a busy
+machine Paddle's collector may be late in each of some dozens of runs."""
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,16 @@ def found() -> dict[str, dict[str, list[int]]]:
     answers = {way: peaks_of(way) for way in ("real", "meta")}
     for _ in range(MORE):
         real, meta = answers["real"], answers["meta"]
-        if all(real[name][0] * lowest(name) <= meta[name][0] for name in NAMES):
+        if all(
+            real[name][0] * lowest(name) <= meta[name][0] and real[name][1] <= meta[name][1]
+            for name in NAMES
+        ):
             break
         again = peaks_of("real")
-        answers["real"] = {name: min(real[name], again[name]) for name in NAMES}
+        answers["real"] = {
+            name: [min(both) for both in zip(real[name], again[name], strict=True)]
+            for name in NAMES
+        }
     return answers
 
 
