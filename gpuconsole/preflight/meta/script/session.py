@@ -133,6 +133,8 @@ class Session(hooks.Session):
         """Bytes of the largest of these batches."""
         self.used_seen = 0
         """How many there were."""
+        self.walked_over: dict[int, None] = {}
+        """Readers, in the order in which they were first asked for a batch."""
         self.unasked: dict[int, Block] = {}
         """The first batch of each reader that was asked for none, beside those that wait."""
         self.first_batches: dict[int, int] = {}
@@ -172,6 +174,7 @@ class Session(hooks.Session):
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
         one that evaluates after a few batches unless it keeps what it makes of each."""
         self.asked_for += 1
+        self.walked_over.setdefault(reader)
         self.unasked.pop(reader, None)
         self.keeping.asked(reader)
         goes_on = super().asked(reader)
@@ -299,8 +302,8 @@ class Session(hooks.Session):
 
     def loop_repeats(self, before: int) -> None:
         """A loop that does the same in each turn is ended, and so are the epochs that began in it:
-        the readers opened since there were so many."""
-        for item in list(self.readers)[before:]:
+        the readers first asked for a batch since so many had been."""
+        for item in list(self.walked_over)[before:]:
             reader = self.open_readers.get(item)
             if reader is not None:
                 reader.drained()
@@ -308,7 +311,7 @@ class Session(hooks.Session):
     def now(self) -> watched_loops.Now:
         """Return what the run has come to."""
         ledger = STATE.ledger
-        return watched_loops.Now(self.work(), ledger.peak, ledger.live, len(self.readers))
+        return watched_loops.Now(self.work(), ledger.peak, ledger.live, len(self.walked_over))
 
     @property
     def awaited(self) -> int:

@@ -62,7 +62,7 @@ class Now(NamedTuple):
     held: int = 0
     """Bytes."""
     readers: int = 0
-    """Readers of batches that were opened."""
+    """Readers that were asked for a batch."""
 
 
 class Watch:
@@ -94,7 +94,7 @@ class Watch:
         self.on_left: Callable[[], object] = lambda: None
         """Called where a loop is ended here."""
         self.on_repeated: Callable[[int], object] = lambda readers: None
-        """Called where one is that repeats itself, with the readers opened before it."""
+        """Called where one is that repeats itself, with the readers asked before it."""
         self.now: Callable[[], Now] = Now
         """Tells what the run has come to."""
 
