@@ -23,15 +23,17 @@ from tests.real.rig.sessions import (  # noqa: F401 - fixtures
 HERE = Path(__file__).parent
 TEMPORARY = pytest.StashKey[Path]()
 LONGEST = (
-    "test_lab_queue_flood", "test_lab_standby", "test_lab_queue", "test_limits",
-    "test_matrix_*", "test_road", "test_history", "test_claims", "test_killed_consoles",
-    "test_meta_static",
-    "test_probe", "test_operator_memory", "test_gang", "test_faults*", "test_layers_memory",
-    "test_queue", "test_preflight_paddle", "test_training_memory", "test_agent", "test_slurm",
+    "test_lab_queue_flood", "test_lab_queue", "test_road", "test_services", "test_training_memory",
+    "test_jupyter", "test_matrix_*", "test_page_commands", "test_paddleclas", "test_gang",
+    "test_limits", "test_lab_operations", "test_lab_standby", "test_history", "test_search",
+    "test_lab_sessions", "test_shell_*", "test_lab_checkpoint", "test_lab_services",
+    "test_claims", "test_killed_consoles", "test_meta_*",
+    "test_probe", "test_operator_memory", "test_faults*", "test_layers_memory",
+    "test_queue", "test_preflight_paddle", "test_agent", "test_slurm",
     "test_preemption", "test_lab_attacks", "test_measuring", "test_hostile", "test_notebook",
     "test_console_*", "test_elastic", "test_prometheus", "test_journal_*", "test_host_faults",
     "test_links", "test_demo_console", "test_tutorial", "test_serving", "test_image_*",
-    "test_sharing_live", "test_shell_leftovers", "test_random_sessions",
+    "test_sharing_live", "test_visualdl", "test_random_sessions",
 )  # fmt: skip
 """Files that take long, the longest first: they are begun first, so that shards end together."""
 
