@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuconsole.preflight.tiers import probe_request
-from tests.waiting import DEADLINE_S
+from tests.real.meta.probe_answers import peak, said
 
 pytestmark = pytest.mark.real
 SCRIPT = """
@@ -66,19 +63,7 @@ def _answer(
     ))  # fmt: skip
     question = probe_request.build(None, script, mode="meta", backend="cpu")
     alone = {**question, "size": None, "batch": {"how": "fixed", "value": None}}
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py"), "--run"], input=json.dumps(alone),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _peak(run: Any) -> int:
-    live = most = 0
-    for event in run["events"]:
-        live += run["sizes"][event] if event >= 0 else -run["sizes"][~event]
-        most = max(most, live)
-    return most
+    return said(alone, "--run")
 
 
 def _grows(tmp_path: Path, batches: int, **words: Any) -> tuple[int, Any]:
@@ -86,7 +71,7 @@ def _grows(tmp_path: Path, batches: int, **words: Any) -> tuple[int, Any]:
     the run."""
     few = _answer(tmp_path, 2, **words)["run"]
     run = _answer(tmp_path, batches, **words)["run"]
-    return _peak(run) - _peak(few), run
+    return peak(run) - peak(few), run
 
 
 @pytest.mark.parametrize("trains", [True, False])
@@ -114,7 +99,7 @@ def test_what_is_let_go_of_is_held_no_longer(tmp_path: Path) -> None:
     loader = "paddle.io.DataLoader(Rows(640), batch_size=64)"
     after = f"held.clear(), [net(x).mean() for (x,) in {loader}], paddle.zeros([9000, 1024])"
     run = _answer(tmp_path, 100, after=after)["run"]
-    assert _peak(run) < 9000 * 1024 * 4 + 20 * KEPT
+    assert peak(run) < 9000 * 1024 * 4 + 20 * KEPT
 
 
 def test_an_evaluation_that_keeps_nothing_is_cut(tmp_path: Path) -> None:
@@ -130,4 +115,4 @@ def test_an_evaluation_of_unknown_length_that_keeps_has_no_answer(tmp_path: Path
     assert "an evaluation keeps 0.12 MiB of each batch" in error["message"]
     run = _answer(tmp_path, 10, rows="Stream()")["run"]
     few = _answer(tmp_path, 2, rows="Stream()")["run"]
-    assert _peak(run) - _peak(few) == pytest.approx(16 * KEPT, abs=KEPT)
+    assert peak(run) - peak(few) == pytest.approx(16 * KEPT, abs=KEPT)

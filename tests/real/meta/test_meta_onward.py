@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,7 @@ import pytest
 
 from gpuconsole.preflight.meta.script.run_length import EPOCHS, FAR, FIRST, LONG
 from gpuconsole.preflight.tiers import probe_request
-from tests.waiting import DEADLINE_S
+from tests.real.meta.probe_answers import peak, said
 
 pytestmark = pytest.mark.real
 SCRIPT = """
@@ -47,19 +44,7 @@ def _answer(
     script = tmp_path / "train.py"
     script.write_text(source.format(before=before, within=within, after=after))
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _peak(run: Any) -> int:
-    live = most = 0
-    for event in run["events"]:
-        live += run["sizes"][event] if event >= 0 else -run["sizes"][~event]
-        most = max(most, live)
-    return most
+    return said(question)
 
 
 def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path) -> None:
@@ -68,7 +53,7 @@ def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path)
     evaluated = "for (x,) in test: loss = net(x).square().mean()"
     runs = _answer(tmp_path, "pass", "pass", evaluated)["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
-    assert _peak(runs[0]) > _peak(plain) + HIDDEN
+    assert peak(runs[0]) > peak(plain) + HIDDEN
     assert any("The peak comes after the first 3 steps" in one for one in runs[0]["notes"])
 
 
@@ -79,7 +64,7 @@ def test_an_evaluation_stays_in_the_answer_though_training_holds_more(tmp_path: 
     evaluated = "with paddle.no_grad(): held[:] = [net(x).mean() for (x,) in test][-1:]"
     (plain, *_) = _answer(tmp_path, "pass", "pass", "pass", large)["document"]["runs"]
     (run, *_) = _answer(tmp_path, "pass", "pass", evaluated, large)["document"]["runs"]
-    assert _peak(run) <= _peak(plain) + 4
+    assert peak(run) <= peak(plain) + 4
     hidden = 192 * 512 * 4
     assert hidden in run["sizes"]
     assert hidden not in plain["sizes"]
@@ -126,7 +111,7 @@ def test_an_evaluation_in_a_later_epoch_is_seen(tmp_path: Path, every: int, firs
     ]
     assert [one["batch"] for one in runs] == [16, 32]
     for one in runs:
-        assert _peak(one) > _peak(never) + HIDDEN, "the evaluation's own size stays"
+        assert peak(one) > peak(never) + HIDDEN, "the evaluation's own size stays"
 
 
 def test_an_evaluation_that_is_not_reached_is_told(tmp_path: Path) -> None:
@@ -153,21 +138,21 @@ def test_a_larger_batch_that_is_evaluated_after_some_steps_is_seen(tmp_path: Pat
             for (y,) in test: loss = net(y).square().mean()"""
     plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"]
     runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
-    assert _peak(runs[0]) > _peak(plain[0]) + HIDDEN
+    assert peak(runs[0]) > peak(plain[0]) + HIDDEN
 
 
 def test_layers_that_are_trained_from_a_later_epoch_on_are_seen(tmp_path: Path) -> None:
     runs = _answer(tmp_path, FROZEN, "pass", THAWED)["document"]["runs"]
     # Gradient and two states of the first layer.
     plain = _answer(tmp_path, FROZEN, "pass", "pass")["document"]["runs"]
-    assert _peak(runs[0]) > _peak(plain[0]) + 2 * 256 * 512 * 4
+    assert peak(runs[0]) > peak(plain[0]) + 2 * 256 * 512 * 4
 
 
 def test_a_queue_is_followed_until_it_is_full(tmp_path: Path) -> None:
     filled = "held = [*held[-9:], paddle.zeros([64, 1024])]"
     runs = _answer(tmp_path, "pass", filled, "pass")["document"]["runs"]
     plain = _answer(tmp_path, "pass", "pass", "pass")["document"]["runs"]
-    assert _peak(runs[0]) >= _peak(plain[0]) + 9 * 64 * 1024 * 4
+    assert peak(runs[0]) >= peak(plain[0]) + 9 * 64 * 1024 * 4
 
 
 def test_memory_that_grows_with_each_step_has_no_answer(tmp_path: Path) -> None:
@@ -216,13 +201,10 @@ def test_lines_in_the_order_of_their_lengths_are_measured_at_the_longest(tmp_pat
         script = tmp_path / "train.py"
         script.write_text(SORTED.format(longest=longest))
         question = probe_request.build(None, script, mode="meta", backend="cpu")
-        done = subprocess.run(
-            [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-            capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-        )  # fmt: skip
-        run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+        answer = said(question)
+        run = answer["document"]["runs"][0]
         assert ("variable-shape" in run["flags"]) == (longest > 4)
-        peaks.append(_peak(run))
+        peaks.append(peak(run))
     # A batch and what the layer makes of it.
     assert peaks[1] - peaks[0] > 2 * 16 * 396 * 64 * 4
 
@@ -263,11 +245,7 @@ def _later(tmp_path: Path, widths: str, epochs: int = 1000, after: str = "") -> 
     script = tmp_path / "train.py"
     script.write_text(LATER.format(widths=widths, epochs=epochs, after=after))
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
+    return said(question)
 
 
 def test_a_later_training_of_a_larger_network_is_seen(tmp_path: Path) -> None:
@@ -275,14 +253,14 @@ def test_a_later_training_of_a_larger_network_is_seen(tmp_path: Path) -> None:
     runs = _later(tmp_path, "8, 1024,")["document"]["runs"]
     assert [one["batch"] for one in runs] == [16, 32]
     # Parameters, gradients and two states.
-    assert _peak(runs[0]) > 4 * 64 * 1024 * 4
+    assert peak(runs[0]) > 4 * 64 * 1024 * 4
     alone = _later(tmp_path, "1024,")["document"]["runs"]
-    assert abs(_peak(runs[0]) - _peak(alone[0])) < 0.05 * _peak(alone[0])
+    assert abs(peak(runs[0]) - peak(alone[0])) < 0.05 * peak(alone[0])
 
 
 def test_what_comes_after_the_last_epoch_is_seen(tmp_path: Path) -> None:
     runs = _later(tmp_path, "8,", after="last = paddle.zeros([1024, 1024])")["document"]["runs"]
-    assert _peak(runs[0]) > 1024 * 1024 * 4
+    assert peak(runs[0]) > 1024 * 1024 * 4
 
 
 def test_a_training_without_a_loader_is_left_too(tmp_path: Path) -> None:
@@ -301,12 +279,9 @@ while step < 10**6:
 last = paddle.zeros([1024, 1024])
 """)
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
-    assert _peak(run) > 1024 * 1024 * 4
+    answer = said(question)
+    run = answer["document"]["runs"][0]
+    assert peak(run) > 1024 * 1024 * 4
 
 
 def test_fitting_is_left_by_its_own_word(tmp_path: Path) -> None:
@@ -320,12 +295,9 @@ model.fit(rows, epochs=1000, batch_size=16, verbose=0)
 last = paddle.zeros([1024, 1024])
 """)
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
-    assert _peak(run) > 1024 * 1024 * 4
+    answer = said(question)
+    run = answer["document"]["runs"][0]
+    assert peak(run) > 1024 * 1024 * 4
 
 
 def test_an_evaluation_with_a_loss_layer_is_cut_like_any_other(tmp_path: Path) -> None:
@@ -376,16 +348,13 @@ def test_an_epoch_of_two_steps_before_what_breaks_off_is_an_answer(tmp_path: Pat
     script.write_text(SCRIPT.format(before=short, within="pass", after="raise ValueError('late')"))
     question = probe_request.build(None, script, mode="meta", backend="cpu")
     alone = {**question, "size": None, "batch": {"how": "fixed", "value": None}}
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py"), "--run"], input=json.dumps(alone),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    run = json.loads(done.stdout.splitlines()[-1])["run"]
+    answer = said(alone, "--run")
+    run = answer["run"]
     assert len(run["cycles"]) == 2
     assert any("broke off after step 2: ValueError: late" in one for one in run["notes"])
 
 
-def test_a_few_bytes_that_a_later_step_holds_more_make_no_later_peak(tmp_path: Path) -> None:
+def test_a_few_bytes_that_a_later_step_holds_more_make_no_laterpeak(tmp_path: Path) -> None:
     """Else all other runs would go on for as long, for what changes no answer."""
     within = "held = [*held[-9:], paddle.zeros([8])]"
     runs = _answer(tmp_path, "pass", within, "pass")["document"]["runs"]
@@ -427,13 +396,10 @@ def test_a_loop_that_trains_until_data_says_enough_is_entered_and_left(
     script = tmp_path / "train.py"
     script.write_text(WHILE.format(test=test))
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    run = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]
+    answer = said(question)
+    run = answer["document"]["runs"][0]
     assert run["trained"]
-    assert _peak(run) > 1024 * 1024 * 4
+    assert peak(run) > 1024 * 1024 * 4
 
 
 @pytest.mark.parametrize(
@@ -477,12 +443,9 @@ def test_an_evaluation_by_hand_ends_once_its_turns_are_alike(tmp_path: Path, wal
     script = tmp_path / "train.py"
     script.write_text(BY_HAND.format(walk=walk))
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    for run in json.loads(done.stdout.splitlines()[-1])["document"]["runs"]:
-        assert _peak(run) > 1024 * 1024 * 4, "what follows it is seen"
+    answer = said(question)
+    for run in answer["document"]["runs"]:
+        assert peak(run) > 1024 * 1024 * 4, "what follows it is seen"
         assert not any("left before their end" in one for one in run["notes"])
 
 
@@ -512,10 +475,7 @@ for step in range(10**6):
     adam.clear_grad()
 """)
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    (run,) = json.loads(done.stdout.splitlines()[-1])["document"]["runs"]
+    answer = said(question)
+    (run,) = answer["document"]["runs"]
     assert len(run["cycles"]) == 2 < probe_request.STEPS
     assert len(run["events"]) < 4 * LONG
