@@ -36,7 +36,7 @@ class Planning:
         context: Context,
         images: ImageBoard,
         leases: LeaseBoard,
-        steps: Sequence[Step] = (),
+        steps: Sequence[Step],
     ) -> None:
         """`steps` are what a plan goes through after jobs were placed."""
         self._context = context
