@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.test_language import ROOT, missing, trees, written
+from tests.tui.test_language import ROOT, missing, modules, trees, written
 
 BUILT_IN = frozenset(
     f"{name}Error"
@@ -43,7 +43,7 @@ def told(path: Path, tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield text, f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
-ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in trees()})
+ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in modules()})
 
 
 @pytest.mark.parametrize("room", ROOMS)

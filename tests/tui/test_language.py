@@ -110,9 +110,13 @@ def written(node: ast.expr) -> Iterator[str]:
             yield from written(value)
 
 
+def modules() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
 @cache
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+    return {path: ast.parse(path.read_text("utf-8")) for path in modules()}
 
 
 def said() -> Iterator[tuple[str, str]]:

@@ -313,21 +313,21 @@ def _claiming() -> bytes:
 @pytest.mark.parametrize(
     ("packed", "said"),
     [
-        (gzip.compress(_tar(_large)), "30 MiB unpacked"),
-        (gzip.compress(_tar(_many)), f"{FILE_LIMIT} files"),
-        (gzip.compress(_claiming()), "cannot be read"),
-        (gzip.compress(_tar(_small)[:1024]) + gzip.compress(_tar(_large)), "cannot be read"),
-        (gzip.compress(_tar(_small))[:-20], "cannot be read"),
-        (_tar(_small), "cannot be read"),
-        (b"", "cannot be read"),
+        (lambda: gzip.compress(_tar(_large)), "30 MiB unpacked"),
+        (lambda: gzip.compress(_tar(_many)), f"{FILE_LIMIT} files"),
+        (lambda: gzip.compress(_claiming()), "cannot be read"),
+        (lambda: gzip.compress(_tar(_small)[:1024]) + gzip.compress(_tar(_large)), "cannot be read"),
+        (lambda: gzip.compress(_tar(_small))[:-20], "cannot be read"),
+        (lambda: _tar(_small), "cannot be read"),
+        (lambda: b"", "cannot be read"),
     ],
     ids=["large", "many", "claims", "two", "cut", "not-packed", "empty"],
 )
 def test_a_project_that_unpacks_to_too_much_is_refused(
-    tmp_path: Path, packed: bytes, said: str
+    tmp_path: Path, packed: Callable[[], bytes], said: str
 ) -> None:
     bundle = tmp_path / "bundle"
-    bundle.write_bytes(packed)
+    bundle.write_bytes(packed())
     with pytest.raises(UsageError) as caught:
         require_bounded(bundle, 30.0)
     assert said in f"{caught.value.title} {caught.value.message}"
