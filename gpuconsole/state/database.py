@@ -144,6 +144,12 @@ class Database:
 
     def outside_version(self) -> int:
         """Return a number that changes when another connection has written."""
+        # Asked dozens of times a second: the context manager costs more than the question.
+        if self.lost is None:
+            try:
+                return int(self._scalar("PRAGMA data_version"))
+            except sqlite3.DatabaseError:
+                pass
         with self._watched():
             return int(self._scalar("PRAGMA data_version"))
 

@@ -192,17 +192,17 @@ async def test_a_workspace_is_mounted_and_found_again(room: Room) -> None:
 async def test_what_is_not_used_is_warned_and_ended(room: Room) -> None:
     async with opened(room) as session:
         used(session, 0.0)
-        job = await running(room, session, idle_stop_s=3600.0)
+        job = await running(room, session, idle_stop_s=1200.0)
         begun = room.clock.now()
-        await room.clock.until(lambda: kept(room).notices, within=4000.0)
-        assert 3299 <= room.clock.now() - begun <= 3335
+        await room.clock.until(lambda: kept(room).notices, within=1300.0)
+        assert 899 <= room.clock.now() - begun <= 935
         assert "Nothing is typed" in kept(room).notices[0]
         assert "it ends in" in kept(room).notices[0]
         await room.clock.until(lambda: session.job(job.id).state.ended, within=600.0)
         ended = session.job(job.id)
         assert ended.state_word == "ended idle"
-        assert ended.cause.startswith("Ended idle: for 1")
-        assert 3599 <= room.clock.now() - begun <= 3700
+        assert ended.cause.startswith("Ended idle: for 2")
+        assert 1199 <= room.clock.now() - begun <= 1300
         assert kept(room).notices[1:] == []
 
 
@@ -225,7 +225,7 @@ async def test_a_device_that_works_or_does_not_tell_is_used(
     async with opened(room) as session:
         used(session, percent)
         job = await running(room, session, idle_stop_s=600.0)
-        await room.clock.pass_time(1500.0)
+        await room.clock.pass_time(700.0)
         assert session.job(job.id).state is JobState.RUNNING
         assert not kept(room).notices
         used(session, 0.0)
@@ -237,18 +237,18 @@ async def test_a_terminal_that_is_silent_is_used(room: Room) -> None:
         used(session, 0.0)
         kept(room).silent = True
         job = await running(room, session, idle_stop_s=600.0)
-        await room.clock.pass_time(900.0)
+        await room.clock.pass_time(700.0)
         assert session.job(job.id).state is JobState.RUNNING
 
 
 async def test_it_ends_at_the_time_until_which_it_was_wanted(room: Room) -> None:
     async with opened(room) as session:
-        until = room.clock.now() + 7200.0
+        until = room.clock.now() + 900.0
         job = await running(room, session, until=until)
-        await room.clock.until(lambda: kept(room).notices, within=7300.0)
+        await room.clock.until(lambda: kept(room).notices, within=1000.0)
         assert kept(room).notices[0].startswith("This session ends in ")
         assert room.clock.now() < until
-        await room.clock.until(lambda: session.job(job.id).state.ended, within=7300.0)
+        await room.clock.until(lambda: session.job(job.id).state.ended, within=1000.0)
         ended = session.job(job.id)
         assert ended.state_word == "time limit"
         assert "the time until which it was wanted" in ended.cause
