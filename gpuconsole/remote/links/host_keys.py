@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-import asyncssh
-
 from gpuconsole.core.file_trust import open_trusted
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import HostKeyError, UsageError
+from gpuconsole.remote.links.ssh_library import asyncssh
 from gpuconsole.remote.ssh_config import own_config
 from gpuconsole.waiting import within
 

@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import asyncssh
-
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError, TrustError, UnreachableError, UsageError
@@ -29,6 +27,7 @@ from gpuconsole.remote.links.errors import (
 )
 from gpuconsole.remote.links.host_keys import HostKeyCheck
 from gpuconsole.remote.links.protocol import OUTPUT_LIMIT, Completed
+from gpuconsole.remote.links.ssh_library import asyncssh
 from gpuconsole.remote.links.ssh_process import SshSession
 from gpuconsole.remote.links.wakeups import Wakeups
 from gpuconsole.remote.ssh_config import own_config, require_trusted

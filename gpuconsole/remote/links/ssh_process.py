@@ -8,13 +8,12 @@ import secrets
 import shlex
 from collections.abc import Sequence
 
-import asyncssh
-
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
 from gpuconsole.remote.links.errors import started_nothing
 from gpuconsole.remote.links.line_reader import ChunkQueue, LineQueue
 from gpuconsole.remote.links.protocol import ERROR_TAIL, LINE_LIMIT
+from gpuconsole.remote.links.ssh_library import asyncssh
 from gpuconsole.remote.links.wakeups import Wakeups
 from gpuconsole.waiting import within
 
