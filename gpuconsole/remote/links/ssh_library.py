@@ -13,23 +13,23 @@ import re
 from pathlib import Path
 
 CACHE = Path("/etc/ld.so.cache")
-"""What the loader of glibc knows of libraries; ldconfig writes and prints it."""
+"""What the loader of glibc has of libraries; ldconfig writes and prints it."""
 _find_library = ctypes.util.find_library
 
 
-def found(name: str) -> str | None:
+def installed(name: str) -> str | None:
     """Return the file name of an installed library that can be loaded, as `find_library` does.
 
     Asks the loader's cache; `find_library` itself where there is none, and where a variable names
     further folders.
     """
     try:
-        known = CACHE.read_bytes()
+        cache = CACHE.read_bytes()
     except OSError:
         return _find_library(name)
     if os.environ.get("LD_LIBRARY_PATH"):
         return _find_library(name)
-    for file in re.findall(rb"[\0/](lib%s\.so[^\0/]*)(?=\0)" % re.escape(name.encode()), known):
+    for file in re.findall(rb"[\0/](lib%s\.so[^\0/]*)(?=\0)" % re.escape(name.encode()), cache):
         library: str = file.decode("ascii", "replace")
         try:
             ctypes.CDLL(library)
@@ -39,7 +39,7 @@ def found(name: str) -> str | None:
     return None
 
 
-ctypes.util.find_library = found
+ctypes.util.find_library = installed
 try:
     import asyncssh
 finally:

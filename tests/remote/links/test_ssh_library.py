@@ -41,7 +41,7 @@ def test_the_links_over_ssh_are_imported_without_a_process(
 @pytest.mark.parametrize("name", ["c", "m", "no-such-library-anywhere", "."])
 def test_a_library_is_found_as_python_finds_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    assert ssh_library.found(name) == ctypes.util.find_library(name)
+    assert ssh_library.installed(name) == ctypes.util.find_library(name)
 
 
 def test_one_that_cannot_be_loaded_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_one_that_cannot_be_loaded_is_none(tmp_path: Path, monkeypatch: pytest.M
     cache = tmp_path / "ld.so.cache"
     cache.write_bytes(b"glibc-ld.so.cache1.1\0libnone.so.7\0/lib/libnone.so.7\0")
     monkeypatch.setattr(ssh_library, "CACHE", cache)
-    assert ssh_library.found("none") is None
+    assert ssh_library.installed("none") is None
 
 
 @pytest.mark.parametrize("why", ["no cache", "folders of its own"])
@@ -62,4 +62,4 @@ def test_python_is_asked_where_the_cache_does_not_tell_all(
         monkeypatch.setattr(ssh_library, "CACHE", tmp_path / "none")
     else:
         monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    assert ssh_library.found("oqs") == "found oqs"
+    assert ssh_library.installed("oqs") == "found oqs"
