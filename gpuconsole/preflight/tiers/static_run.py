@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuconsole.core.estimate import Ask, BatchSource, ScriptFault, Unknown
+from gpuconsole.core.units import MIB
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import values
@@ -17,15 +18,20 @@ from gpuconsole.preflight.interpreter.frontend import apply_variant, batch_size_
 from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.interpreter.machine.interpreter import TENSOR_STEPS, Interpreter
-from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
+from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES, MAX_GROWING
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run, Trail
 from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from gpuconsole.preflight.interpreter.machine.run_state.tape import LayerCall
 from gpuconsole.preflight.interpreter.paddle.training import static_graph
+from gpuconsole.preflight.memory.liveness import peak
 from gpuconsole.preflight.memory.trace import Trace
 
 MAX_DRAFTS = 3
 """Times a static program is written again for the shapes that it turns out to be fed with."""
+LEAST_GROWTH = 0.001
+"""Share of the peak that counts, of what is kept by and by."""
+STEPS, EPOCHS = 1000, 100
+"""How many of them a training may have, to tell if what each keeps counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,28 @@ def _unfollowed(run: Run, unknowns: Sequence[values.Unknown]) -> values.Unknown 
     return None
 
 
+def _growing(run: Run, trace: Trace) -> values.Unknown | None:
+    """Return why memory that the script fills by and by is not known: that rests on how long."""
+    progress = run.progress
+    endless = progress.growing > MAX_GROWING
+    step, epoch = progress.growth if endless else 0, progress.growth_by_epoch
+    batches = progress.unseen
+    if not (step or epoch or batches):
+        return None
+    least = LEAST_GROWTH * peak(trace).total
+    if step * STEPS > least:
+        return run.gap(msg("something keeps what each step makes: memory grows by {mib} MiB a step",
+                           mib=f"{step / MIB:.2f}"))  # fmt: skip
+    if epoch * EPOCHS > least:
+        return run.gap(msg("something keeps what each epoch makes: memory grows by {mib} MiB each",
+                           mib=f"{epoch / MIB:.2f}"))  # fmt: skip
+    if batches > least:
+        return run.gap(
+            "an evaluation keeps what it makes of each batch: how many it has is unknown"
+        )
+    return None
+
+
 def _outcome(
     run: Run, trace: Trace, files: frozenset[str], named: tuple[values.Sourced, ...]
 ) -> Outcome:
@@ -185,6 +213,8 @@ def _outcome(
     blocking = run.findings.blocking or (
         None if run.findings.faults else _unfollowed(run, unknowns)
     )
+    if blocking is None and not run.findings.faults:
+        blocking = _growing(run, trace)
     if blocking is not None:
         key = (blocking.file, blocking.line, blocking.reason)
         unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]

@@ -54,6 +54,14 @@ class SomeBytes(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class Saved(Unknown):
+    """What a saved file holds: as much as the network that takes it, once there is one."""
+
+    memory: list[object] = field(default_factory=list, compare=False)
+    """What lives as long as it does."""
+
+
+@dataclass(frozen=True, slots=True)
 class SomeNumber(Unknown):
     """One unknown number: it scales a tensor without changing its shape."""
 
@@ -200,11 +208,29 @@ class Scope:
         return self if self.parent is None else self.parent.module()
 
 
+class Memo:
+    """What a function with `functools.lru_cache` returned, by its arguments."""
+
+    __slots__ = ("most", "results")
+
+    def __init__(self, most: int | None) -> None:
+        """Remember as many results as `most` says, all of them where it is None."""
+        self.most = most
+        self.results: dict[Value, tuple[Value, Value]] = {}
+        """Arguments, which stay alive, and result, by a key made of the arguments."""
+
+    def keep(self, key: Value, arguments: Value, result: Value) -> None:
+        """Remember a result; the oldest one goes where there are too many."""
+        self.results[key] = (arguments, result)
+        if self.most is not None and len(self.results) > self.most:
+            del self.results[next(iter(self.results))]
+
+
 class Function:
-    """A `def` or `lambda` with the scope that it closes over."""
+    """A `def` or `lambda` with the scope that it closes over; `memo` if it remembers results."""
 
     __slots__ = ("_generator", "args", "body", "decorators", "defaults", "file", "kind",
-                 "kw_defaults", "name", "owner", "scope")  # fmt: skip
+                 "kw_defaults", "memo", "name", "owner", "scope")  # fmt: skip
 
     def __init__(self, name: str, args: ast.arguments, body: list[ast.stmt], scope: Scope) -> None:
         self.name = name
@@ -217,6 +243,7 @@ class Function:
         self._generator: bool | None = None
         self.decorators: tuple[str, ...] = ()
         self.kind = "function"
+        self.memo: Memo | None = None
         self.owner: UserClass | None = None
 
     @property

@@ -256,7 +256,12 @@ def bind(interp: Interpreter, value: Value, instance: Value) -> Value:
     if function.kind == "class" and isinstance(instance, Native):
         instance = instance.cls
     bound = _bound(value, function, instance)
-    return interp.call(bound, [], {}) if function.kind == "property" else bound
+    if function.kind not in ("property", "cached"):
+        return bound
+    result = interp.call(bound, [], {})
+    if function.kind == "cached" and isinstance(instance, Native):
+        instance.attrs[function.name] = result
+    return result
 
 
 def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:

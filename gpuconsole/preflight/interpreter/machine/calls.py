@@ -232,7 +232,30 @@ def guard(
 def call_function(
     interp: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """Run a user function in a new scope."""
+    """Run a user function in a new scope; one that remembers its results is run once for each."""
+    memo, key = function.memo, _key(args, kwargs) if function.memo is not None else None
+    if memo is None or key is None:
+        return _run_function(interp, function, args, kwargs)
+    known = memo.results.pop(key, None)
+    result = known[1] if known is not None else _run_function(interp, function, args, kwargs)
+    memo.keep(key, (args, kwargs), result)
+    return result
+
+
+def _key(args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, ...] | None:
+    """Return what tells calls apart, None where an argument is not known."""
+    parts: list[Value] = []
+    for name, value in (*enumerate(args), *sorted(kwargs.items())):
+        if isinstance(value, Unknown):
+            return None
+        plain = isinstance(value, (str, bytes, int, float, bool, type(None)))
+        parts.append((name, value if plain else id(value), type(value)))
+    return tuple(parts)
+
+
+def _run_function(
+    interp: Interpreter, function: Function, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     run = interp.run
     interp.check_depth()
     # The depth of a recursion that an unknown condition decides on is unknown.

@@ -30,6 +30,7 @@ from gpuconsole.preflight.interpreter.machine.block_exits import (
     returns,
 )
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, MAYBE_RETURNED
+from gpuconsole.preflight.interpreter.machine.evaluations import Evaluation
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS, SMALL
@@ -184,7 +185,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
     walked = interp.eval(node.iter, scope)
     turns = Turns(interp, walked)
     repeats = int(turns.many)
-    counter, further = Counter.of(node, walked), _Further(interp)
+    counter, further, evaluation = Counter.of(node, walked), _Further(interp), Evaluation(interp)
     items = interp.iterate(walked)
     del walked
     run.loop = node
@@ -197,6 +198,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
             if isinstance(end, Returned):
                 return end
             continue
+        evaluation.fill(interp, scope)
         interp.assign(node.target, item, scope)
         item = None
         cycles, networks = run.progress.cycles, run.findings.networks
@@ -206,6 +208,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
             return end
         if end is BREAK:
             return None
+        evaluation.turned(interp, scope)
         is_known = run.progress.is_steady and run.progress.cycles > cycles
         if is_known and further.differs():
             continue
@@ -221,6 +224,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
             break
         if turns.count > MAX_LOOPS:
             raise Blocked(run.unknown("a loop is too long to follow"))
+    evaluation.fill(interp, scope)
     return interp.exec_block(node.orelse, scope)
 
 
@@ -231,12 +235,12 @@ class _Further:
     there while the next epoch's first step runs.
     """
 
-    __slots__ = ("_blocks", "_interp", "_made", "_trainings", "_turns")
+    __slots__ = ("_blocks", "_interp", "_kept", "_made", "_trainings", "_turns")
 
     def __init__(self, interp: Interpreter) -> None:
         self._interp = interp
         self._turns = 0
-        self._trainings = self._blocks = self._made = 0
+        self._trainings = self._blocks = self._made = self._kept = 0
 
     def turn(self, node: ast.For, scope: Scope, repeats: int) -> BlockExit | None:
         """Run the loop's body once; one that fails after training was followed ends the loop."""
@@ -257,9 +261,13 @@ class _Further:
         same, self._made = allocated == self._made, allocated
         if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
             return False
-        another = run.progress.optimizers > self._trainings and not same
-        holds_more = run.tape.ledger.live("activations") > (run.progress.held or 0) + SMALL
-        if not another and not (holds_more and not self._turns):
+        kept, before = run.tape.kept(), self._kept
+        self._kept = kept
+        another = run.progress.optimizers > self._trainings
+        if self._turns and not another:
+            run.progress.growth_by_epoch = max(0, kept - before)
+        holds_more = kept > (run.progress.held or 0) + SMALL
+        if not (another and not same) and not (holds_more and not self._turns):
             return False
         if not self._turns:
             _left(self._interp)

@@ -24,6 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend import answers
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, BlockExit, returns
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
+from gpuconsole.preflight.interpreter.machine.run_state.batches import LeftOut
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
@@ -110,6 +111,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
         if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
             why = run.unknown(f"how many items {function.name}() gives")
             yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
+            run.batch.left_out = LeftOut(count, None) if unused else None
             return None
 
 

@@ -6,6 +6,7 @@ import ast
 import itertools
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
@@ -17,6 +18,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     BoundMethod,
     Function,
+    Memo,
     More,
     Namespace,
     Native,
@@ -383,18 +385,33 @@ def _reduce(run: Run, function: Value, items: Value, *initial: Value) -> Value:
     return run.unknown("reduce() of nothing") if total is MISSING else total
 
 
-def _property(run: Run, function: Value) -> Value:
+def _cached_property(run: Run, function: Value) -> Value:
     if isinstance(function, Function):
-        function.kind = "property"
+        function.kind = "cached"
+    return function
+
+
+def _lru_cache(run: Run, maxsize: Value = 128, *_: Value, **__: Value) -> Value:
+    """Let a function remember as many results as are allowed, all of them for None."""
+    if isinstance(maxsize, (Function, Native, NativeFunction, BoundMethod)):
+        return _remembers(128, run, maxsize)
+    most = maxsize if isinstance(maxsize, int) else None
+    return NativeFunction(partial(_remembers, most), "lru_cache")
+
+
+def _remembers(most: int | None, run: Run, function: Value) -> Value:
+    if isinstance(function, Function):
+        function.memo = Memo(most)
     return function
 
 
 def functools() -> Namespace:
     """Return `functools`."""
     table: dict[str, Callable[..., Value]] = {
-             "wraps": _wraps, "lru_cache": _keep, "cache": _keep, "reduce": _reduce,
-             "cached_property": _property, "total_ordering": _keep, "singledispatch": _keep,
+             "wraps": _wraps, "lru_cache": _lru_cache, "cache": partial(_remembers, None),
+             "reduce": _reduce,
+             "cached_property": _cached_property, "total_ordering": _keep, "singledispatch": _keep,
              "cmp_to_key": _keep, "update_wrapper": lambda run, function, *_: function}  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
-    partial = NativeClass(Partial, "partial")
-    return Namespace("functools", {**names, "partial": partial, "partialmethod": partial})
+    fixed = NativeClass(Partial, "partial")
+    return Namespace("functools", {**names, "partial": fixed, "partialmethod": fixed})

@@ -21,6 +21,17 @@ class Queue:
     """Parts of waiting batches that only an answer of the user tells, by its name."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An epoch that trains nothing, of which only some batches were followed."""
+
+    followed: int
+    all: int | None
+    """How many it has; None where the script does not tell."""
+    waiting: int = 0
+    """How many wait in the reader while the last one is followed."""
+
+
 @dataclass(slots=True)
 class Batches:
     """Batch sizes that were met, loaders that give batches, and numbers that may be the size."""
@@ -47,6 +58,10 @@ class Batches:
     """The waiting batches of the loader that is walked over."""
     abandoned: list[object] = field(default_factory=list)
     """Batches that wait in loaders with loops that were left early: their threads hold them."""
+    keeps: bool = False
+    """Whether a loop that trains nothing keeps something of each batch."""
+    left_out: LeftOut | None = None
+    """The evaluation that has just ended, or is given its last batch, before all were followed."""
     cutting: bool = False
     """Whether the analysis itself ends a loop that the script would go on with."""
 

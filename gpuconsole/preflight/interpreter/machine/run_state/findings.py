@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Ask, ScriptFault
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.preflight.interpreter.domain.values import Unknown
+from gpuconsole.preflight.interpreter.domain.values import Saved, Unknown
 from gpuconsole.preflight.interpreter.frontend import questions
 
 
@@ -46,10 +46,11 @@ class Findings:
     def doubted(self, unknown: Unknown) -> None:
         """Remember that what follows may rest on something unknown or assumed."""
         if self.doubt is None:
-            self.doubt = unknown
+            self.doubt = _listed(unknown)
 
     def note_unknown(self, unknown: Unknown, file: str, line: int) -> None:
         """List an unknown that was met at a line, whether or not it is on the memory path."""
+        unknown = _listed(unknown)
         self.doubted(unknown)
         self.unknowns.setdefault((unknown.file, unknown.line, unknown.reason), unknown)
         self.lines_lost.add((file, line))
@@ -60,7 +61,7 @@ class Findings:
         if question is not None and len(self.asks) < questions.MAX_ASKS:
             self.asks.setdefault(question.name, question)
         if self.blocking is None:
-            self.blocking = unknown
+            self.blocking = _listed(unknown)
             self.outside = not self.unsure
             self.in_any_case = self.outside and not self.tests
 
@@ -80,3 +81,10 @@ class Findings:
         if doubt is None:
             return "sizes vary with the data"
         return f"{Path(doubt.file).name}:{doubt.line}: {doubt.reason[:120]}"
+
+
+def _listed(unknown: Unknown) -> Unknown:
+    """Return an unknown without its memory, which is there only as long as the script has it."""
+    if not isinstance(unknown, Saved):
+        return unknown
+    return Unknown(unknown.file, unknown.line, unknown.reason, unknown.root)

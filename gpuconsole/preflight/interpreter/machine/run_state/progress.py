@@ -36,8 +36,14 @@ class Progress:
     """Turns followed because a loop does something else in them than in its first ones."""
     enough: int = CYCLES
     """Cycles after which nothing new is to be expected: two more where another training begins."""
+    growth: int = 0
+    """Bytes by which the last cycle held more than the one before, 0 where it did not."""
+    growth_by_epoch: int = 0
+    """Bytes by which the last turn of a loop around training held more than the one before."""
+    unseen: int = 0
+    """Bytes that evaluations keep of batches that were not followed, and that no trace has."""
     held: int | None = None
-    """Bytes of activations alive when the last cycle was closed."""
+    """Bytes that the script keeps, when the last cycle was closed."""
     closed_at: list[int] = field(default_factory=list)
     """Blocks born when each cycle was closed."""
 

@@ -270,16 +270,10 @@ class Run:
                 tape.flops_done, tape.bytes_done = tape.flops, tape.bytes
 
     def _watch_growth(self) -> None:
-        """Count steps after which more is held than after the step before; flag a run of many."""
-        progress, findings = self.progress, self.findings
-        before, progress.held = progress.held, self.tape.ledger.live("activations")
-        grown = before is not None and progress.optimizers and progress.held - before > SMALL
-        note = "Memory grows with every step: something keeps a step's tensors, such as a list."
-        progress.growing = progress.growing + 1 if grown else 0
-        if grown and "grows" not in findings.flags:
-            findings.flags.add("grows")
-            findings.notes.append(note)
-        elif not grown and "grows" in findings.flags:
-            # What filled up is full.
-            findings.flags.remove("grows")
-            findings.notes.remove(note)
+        """Count steps after which more is held than after the step before: something fills up, or
+        grows without end."""
+        progress = self.progress
+        before, progress.held = progress.held, self.tape.kept()
+        more = progress.held - before if before is not None and progress.optimizers else 0
+        progress.growing = progress.growing + 1 if more > SMALL else 0
+        progress.growth = more if more > SMALL else 0

@@ -38,6 +38,10 @@ class Tape:
     """Bytes read and written by the operators of this cycle, forward."""
     bytes_done: float = 0.0
 
+    def kept(self) -> int:
+        """Return the bytes alive of what scripts make and may keep: tensors, and weights."""
+        return self.ledger.live("activations") + self.ledger.live("parameters")
+
     def close_cycle(self) -> None:
         """Take what was counted since the last cycle as that of one cycle."""
         self.flops_done, self.flops = self.flops, 0.0

@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import questions
 from gpuconsole.preflight.interpreter.libraries.cv2 import Photo
-from gpuconsole.preflight.interpreter.machine.run_state.batches import Queue
+from gpuconsole.preflight.interpreter.machine.run_state.batches import LeftOut, Queue
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
@@ -234,7 +234,7 @@ class Loader(Native):
 
         run.batch.feeding.append(fed)
         try:
-            yield from self._queued(run, waiting, make, ahead, left, self._most(interp, batch))
+            yield from self._queued(run, waiting, make, ahead, left, self._count(interp, batch))
         except GeneratorExit:
             if not run.batch.cutting:
                 # Measured: what waits when a loop is left early is never let go.
@@ -246,7 +246,7 @@ class Loader(Native):
 
     def _queued(
         self, run: Run, waiting: deque[Value], make: Callable[[], Value], ahead: int, left: int,
-        most: int,
+        total: int | None,
     ) -> Iterator[Value]:  # fmt: skip
         """Give the batches of an epoch, with so many waiting, so many after the first, and no more
         than an epoch has once the memory of training is known."""
@@ -254,8 +254,17 @@ class Loader(Native):
         before, count = run.progress.backwards, 0
         # A loop that begins when the memory of training is known evaluates: the graph of its first
         # batch may live on while the second one's is made.
+        most = MAX_FETCHES if total is None else max(1, total)
         least = min(2 if run.progress.is_steady else 1, most)
-        while not self._enough(run, count, before, least):
+        last = False
+        while not last:
+            if self._enough(run, count, before, least):
+                last = run.batch.keeps and (total is None or total > count)
+                if run.progress.backwards == before:
+                    # One more where batches keep something, beside what all the others keep.
+                    run.batch.left_out = LeftOut(count + last, total, ahead * last)
+                if not last or run.progress.backwards != before:
+                    return
             while len(waiting) <= min(ahead, left - count):
                 waiting.append(make())
             if not waiting:
@@ -318,11 +327,6 @@ class Loader(Native):
         if size is None:
             return None
         return size // batch if self.drop_last is True else -(-size // batch)
-
-    def _most(self, interp: Interpreter, batch: int) -> int:
-        """Return the largest number of batches that an epoch may have, at least one."""
-        count = self._count(interp, batch)
-        return MAX_FETCHES if count is None else max(1, count)
 
     def _drawn_from(self) -> Value:
         """Return what an epoch goes through; None where a sampler of the script's own decides."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
+from gpuconsole.preflight.interpreter.domain.values import Saved, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 
@@ -51,3 +51,11 @@ def _tensors(obj: Value) -> Iterator[Tensor]:
     elif isinstance(obj, (list, tuple)):
         for part in obj:
             yield from _tensors(part)
+
+
+def load(run: Run, *_: Value, return_numpy: Value = False, **__: Value) -> Unknown:
+    """`paddle.load`: tensors of the network that takes them, or arrays, which are none."""
+    unknown = run.unknown("what a saved file holds")
+    if return_numpy is True:
+        return unknown
+    return Saved(unknown.file, unknown.line, unknown.reason, unknown.root)

@@ -9,6 +9,7 @@ from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Native,
+    Saved,
     ShapeFault,
     Unknown,
     Value,
@@ -315,8 +316,11 @@ class Layer(Branch):
         return dict([*self.parameters(), *self.buffers()])
 
     @exposed.method("set_state_dict", "load_dict", "set_dict", "load_state_dict")
-    def do_set_state_dict(self, run: Run, *_: Value, **__: Value) -> Value:
-        """Load weights: no sizes change."""
+    def do_set_state_dict(self, run: Run, state: Value = None, *_: Value, **__: Value) -> Value:
+        """Load weights: no sizes change, and what a file held lies beside them while it is kept."""
+        if isinstance(state, Saved) and not state.memory:
+            owned = [*self.parameters(), *self.buffers()]
+            state.memory.extend(run.storage(tensor.nbytes, "activations") for _, tensor in owned)
         return ([], [])
 
     @exposed.method("forward")

@@ -79,10 +79,8 @@ def _clone(run: Run, value: Value, copies: dict[int, Value]) -> Value:
     if isinstance(value, Branch):
         return value.clone(run, copies)
     if isinstance(value, Parameter):
-        parameter = run.parameter(value.shape, value.dtype, trainable=value.trainable)
-        parameter.stop_gradient = value.stop_gradient
-        copies[id(value)] = parameter
-        return parameter
+        copies[id(value)] = value.clone(run)
+        return copies[id(value)]
     if isinstance(value, Tensor):
         return Tensor(value.shape, value.dtype, run.storage(value.nbytes, "parameters"))
     if isinstance(value, list):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.memory.trace import Storage
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4,
@@ -43,6 +47,10 @@ class Tensor(Native):
         self.numbers: tuple[float, ...] | None = None
         """The few numbers in it along its one axis, or its only one, where they are known."""
 
+    def clone(self, run: Run) -> Tensor:
+        """Copy as `copy.deepcopy` does."""
+        return Tensor(self.shape, self.dtype, run.storage(self.nbytes, "activations"))
+
     def forget(self) -> None:
         """Forget the numbers: something else was written into it."""
         self.numbers = None
@@ -67,6 +75,12 @@ class Parameter(Tensor):
     """A trainable tensor that a layer owns."""
 
     label = "Parameter"
+
+    def clone(self, run: Run) -> Tensor:
+        """Copy as `copy.deepcopy` does."""
+        parameter = run.parameter(self.shape, self.dtype, trainable=self.trainable)
+        parameter.stop_gradient = self.stop_gradient
+        return parameter
 
 
 class Edge:

@@ -1,0 +1,157 @@
+"""Evaluations of which a few batches were followed: what each of the others keeps.
+
+A loop that trains nothing is given two batches, for the others are alike. Where it keeps something
+of each (outputs in a list, to be put together and judged at the end), the list is given as many
+items as all batches make, and they take the memory that each batch was seen to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.values import Scope, Value
+from gpuconsole.preflight.interpreter.machine.loop_summary import containers
+from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
+
+MOST = 5000
+"""Items added to a list one by one; of a longer one the length is known, and no more."""
+LOOKED_AT = 8
+"""Items of a list that tell it from another one."""
+UNKNOWN = 1000
+"""Batches that an epoch of unknown length may have, to tell if what is kept of each matters."""
+
+
+class Evaluation:
+    """A loop that may be an evaluation: what it has kept after its first turn, and after its last.
+
+    Lists are remembered by identities: what is held here would outlive its turn.
+    """
+
+    __slots__ = (
+        "_backwards", "_blocks", "_filled", "_first", "_last", "_open", "_turns", "_waiting"
+    )  # fmt: skip
+
+    def __init__(self, interp: Interpreter) -> None:
+        run = interp.run
+        self._turns = 0
+        self._backwards, self._blocks = run.progress.backwards, len(run.tape.ledger.sizes)
+        self._first = self._last = 0
+        self._filled: dict[int, tuple[int, ...]] = {}
+        """Length and first items of each list after the first turn."""
+        self._open: list[tuple[list[Value], int]] = []
+        """Lists that still lack what the waiting batches add, and how much each adds."""
+        self._waiting = 0
+
+    def turned(self, interp: Interpreter, scope: Scope) -> None:
+        """Look at what is kept after a turn."""
+        run = interp.run
+        run.batch.left_out, run.batch.keeps = None, False
+        self._turns += 1
+        if not run.progress.optimizers or not self._is_one(run):
+            return
+        if self._turns == 1:
+            self._filled = {id(items): _identities(items) for items in _lists(scope) if items}
+            self._first = _held(run)
+        else:
+            self._last = _held(run)
+            run.batch.keeps = self._growth > SMALL
+
+    def fill(self, interp: Interpreter, scope: Scope) -> None:
+        """Add what the batches keep that the loop's reader leaves out, if it leaves any out.
+
+        Before the last turn that is all but what waits in the reader then; the rest comes after it.
+        """
+        run = interp.run
+        left_out, run.batch.left_out = run.batch.left_out, None
+        for items, each in self._open:
+            _extend(interp, items, each, self._waiting, 1.0)
+        self._open.clear()
+        if left_out is None or self._turns < 2 or not self._is_one(run):
+            return
+        growth = self._growth
+        more = None if left_out.all is None else max(0, left_out.all - left_out.followed)
+        self._waiting = min(more or 0, left_out.waiting)
+        lists = [(items, each) for items in _lists(scope) if (each := self._each(items))]
+        tensors = [tensor for items, each in lists for tensor in _tensors(items[-each:])]
+        own = sum(tensor.nbytes for tensor in tensors)
+        for items, each in lists:
+            now = None if more is None else more - self._waiting
+            _extend(interp, items, each, now, growth / own if growth > own else 1.0)
+        self._open = lists if self._waiting else []
+        if growth > SMALL and (more is None or not tensors):
+            # Nothing that is known holds it: the memory is not known either.
+            unseen = growth * (UNKNOWN if more is None else more)
+            run.progress.unseen = max(run.progress.unseen, unseen)
+
+    @property
+    def _growth(self) -> int:
+        """Bytes by which each turn after the first has made memory grow."""
+        return max(0, (self._last - self._first) // max(1, self._turns - 1))
+
+    def _is_one(self, run: Run) -> bool:
+        """Whether it computes, and trains nothing."""
+        ran = len(run.tape.ledger.sizes) > self._blocks
+        return ran and run.progress.backwards == self._backwards
+
+    def _each(self, items: list[Value]) -> int:
+        """Return how many items each turn has added to a list; 0 where that is not known."""
+        before = self._filled.get(id(items), ())
+        if not before or _identities(items[: before[0]]) != before:
+            return 0
+        each, rest = divmod(len(items) - before[0], self._turns - 1)
+        return 0 if rest or each < 0 else each
+
+
+def _held(run: Run) -> int:
+    """Return the bytes alive, those of batches among them: as many wait after each turn."""
+    return run.tape.kept() + run.tape.ledger.live("inputs")
+
+
+def _lists(scope: Scope) -> list[list[Value]]:
+    found = (container for container, _ in containers(scope))
+    return [items for items in found if type(items) is list and lengths.more_in(items) is None]
+
+
+def _identities(items: list[Value]) -> tuple[int, ...]:
+    return (len(items), *map(id, items[:LOOKED_AT]))
+
+
+def _extend(
+    interp: Interpreter, items: list[Value], each: int, more: int | None, weight: float
+) -> None:
+    """Add to a list what so many turns add, each tensor with `weight` times its own memory."""
+    run = interp.run
+    if more is None or each * more > MOST:
+        lengths.open_up(run, items, run.unknown("how many batches an evaluation has"))
+        return
+    last = items[-each:]
+    for _ in range(more):
+        items.extend(_like(interp, item, weight) for item in last)
+
+
+def _like(interp: Interpreter, item: Value, weight: float) -> Value:
+    interp.tick()
+    if isinstance(item, Tensor):
+        storage = interp.run.storage(int(item.nbytes * weight), "activations")
+        return Tensor(item.shape, item.dtype, storage)
+    if type(item) in (list, tuple):
+        return type(item)(_like(interp, part, weight) for part in item)
+    if type(item) is dict:
+        return {key: _like(interp, part, weight) for key, part in item.items()}
+    return item
+
+
+def _tensors(value: Value) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))

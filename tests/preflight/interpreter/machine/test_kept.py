@@ -1,0 +1,187 @@
+"""What a script keeps: copies of weights, outputs in lists, results that functions remember.
+
+The bytes were measured with Paddle 3.3.1 on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuconsole.core.estimate import Estimate
+from gpuconsole.preflight import Analysis
+
+Scan = Callable[..., Analysis]
+TRAINING = """
+import copy
+import functools
+import paddle
+import paddle.nn as nn
+import paddle.nn.functional as F
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(784, 256)
+        self.b = nn.Linear(256, 10)
+    def forward(self, x):
+        return self.b(F.relu(self.a(x)))
+class Rows(paddle.io.Dataset):
+    def __init__(self, count):
+        self.count = count
+    def __getitem__(self, place):
+        return paddle.zeros([784]), 1
+    def __len__(self):
+        return self.count
+def batches(n=4, size=64):
+    for _ in range(n):
+        yield paddle.randn([size, 784]), paddle.randint(0, 10, [size])
+{above}
+net = Net()
+opt = paddle.optimizer.Adam(1e-3, parameters=net.parameters())
+{before}
+for epoch in range(3):
+    for i, (x, y) in enumerate(batches()):
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+        {step}
+    {epoch}
+{after}
+"""
+PLAIN = 4326088
+WEIGHTS = 814120
+"""Bytes of the network's parameters."""
+
+
+def estimate(scan: Scan, **parts: str) -> Estimate:
+    written = {"above": "", "before": "", "step": "pass", "epoch": "pass", "after": "", **parts}
+    return scan(TRAINING.format(**written)).estimate(backend="cpu")
+
+
+def peak(scan: Scan, **parts: str) -> int:
+    memory = estimate(scan, **parts).memory
+    assert memory is not None
+    return round(memory.tensors_peak_mib * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("parts", "bytes_more"),
+    [
+        ({}, 0),
+        ({"epoch": "best = copy.deepcopy(net.state_dict())"}, WEIGHTS),
+        ({"epoch": "best = copy.deepcopy(net)"}, WEIGHTS),
+        ({"epoch": "best = {k: v.clone() for k, v in net.state_dict().items()}"}, WEIGHTS),
+        ({"before": "state = paddle.load('a.pdparams')\nnet.set_state_dict(state)"}, WEIGHTS),
+        ({"before": "net.set_state_dict(paddle.load('a.pdparams'))"}, 0),
+        ({"before": "state = paddle.load('a.pdparams', return_numpy=True)\n"
+                    "net.set_state_dict(state)"}, 0),
+        ({"before": "paddle.summary(net, (2048, 784))"}, 13659176 - PLAIN),
+        ({"before": "paddle.flops(net, [2048, 784])"}, 11430952 - PLAIN),
+    ],
+)  # fmt: skip
+def test_the_peak_is_that_of_paddle(scan: Scan, parts: dict[str, str], bytes_more: int) -> None:
+    assert peak(scan, **parts) == pytest.approx(PLAIN + bytes_more, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"above": "seen = []", "step": "seen.append(x * 2)"}, "each step makes"),
+        ({"above": "class K:\n    seen = []", "step": "K.seen.append(x * 2)"}, "each step makes"),
+        ({"above": "seen = []", "epoch": "seen.append(copy.deepcopy(net))"}, "each epoch makes"),
+        ({"above": "@functools.lru_cache(None)\ndef table(i):\n    return paddle.randn([100, 784])",
+          "step": "table(i + epoch * 10)"}, "each step makes"),
+        ({"epoch": "outs = []\n    for x, y in batches(9, 256): outs.append(net(x).detach())"},
+         "an evaluation keeps"),
+    ],
+)  # fmt: skip
+def test_what_grows_as_long_as_it_runs_is_unknown(
+    scan: Scan, parts: dict[str, str], why: str
+) -> None:
+    told = estimate(scan, **parts)
+    assert told.memory is None
+    assert why in str(told.unknowns[0].reason)
+
+
+def test_losses_in_a_list_count_for_nothing(scan: Scan) -> None:
+    assert peak(scan, above="losses = []", step="losses.append(loss)") == pytest.approx(
+        PLAIN, rel=1e-4
+    )
+
+
+EVALUATION = """outs = []
+    net.eval()
+    with paddle.no_grad():
+        for x, y in paddle.io.DataLoader(Rows({count}), batch_size=1024):
+            {keep}
+    net.train()
+    {end}"""
+
+
+def evaluated(scan: Scan, batches: int, keep: str, end: str = "pass") -> int:
+    return peak(scan, epoch=EVALUATION.format(count=1024 * batches, keep=keep, end=end))
+
+
+def test_an_evaluation_keeps_outputs_of_all_its_batches(scan: Scan) -> None:
+    """Each batch of 1,024 rows leaves 10 numbers of 4 bytes a row."""
+    some, all_ = (evaluated(scan, n, "outs.append(net(x))") for n in (20, 100))
+    assert all_ - some == 80 * 1024 * 10 * 4
+
+
+def test_what_an_evaluation_puts_together_is_of_all_batches(scan: Scan) -> None:
+    """Outputs of the first layer are 1 MiB a batch: at the end they are there twice."""
+    plain, joined = (
+        evaluated(scan, 100, "outs.append(net.a(x))", end)
+        for end in ("pass", "paddle.concat(outs)")
+    )
+    assert plain > 100 * 2**20
+    assert joined > 200 * 2**20
+
+
+def test_an_evaluation_that_keeps_its_batches_keeps_all_of_them(scan: Scan) -> None:
+    some, all_ = (evaluated(scan, n, "outs.append((net(x), x))") for n in (20, 100))
+    assert all_ - some == pytest.approx(80 * 1024 * (10 + 784) * 4, rel=0.01)
+
+
+def test_an_evaluation_that_keeps_the_graph_of_each_batch_keeps_its_activations(
+    scan: Scan,
+) -> None:
+    graph = EVALUATION.replace("with paddle.no_grad()", "if True")
+    some, all_ = (
+        peak(scan, epoch=graph.format(count=1024 * n, keep="outs.append(net(x))", end="pass"))
+        for n in (20, 100)
+    )
+    # The batch and the output of the activation are saved for a backward pass that never comes.
+    assert all_ - some > 80 * 1024 * (784 + 256) * 4
+
+
+def test_outputs_that_are_let_go_add_nothing(scan: Scan) -> None:
+    some, all_ = (evaluated(scan, n, "outs = [net(x)]") for n in (20, 100))
+    assert some == all_
+
+
+def test_a_remembered_result_is_made_once(scan: Scan) -> None:
+    table = "@functools.lru_cache\ndef table(width):\n    return paddle.randn([width, 784])"
+    once = peak(scan, above=table, step="table(1000)")
+    assert once == pytest.approx(peak(scan, before="t = paddle.randn([1000, 784])"), rel=1e-4)
+
+
+def test_results_are_forgotten_where_only_few_are_remembered(scan: Scan) -> None:
+    table = (
+        "@functools.lru_cache(maxsize=1)\ndef table(width):\n    return paddle.randn([width, 784])"
+    )
+    last = peak(scan, above=table, step="table(1000 + i % 2)")
+    two = peak(scan, before="t = paddle.randn([1001, 784])\nu = paddle.randn([1000, 784])")
+    assert last <= two
+
+
+def test_a_cached_property_stays_with_its_object(scan: Scan) -> None:
+    kind = (
+        "class Tables:\n    @functools.{kind}\n    def table(self):\n"
+        "        return paddle.randn([1000, 784])\ntables = Tables()"
+    )
+    step = {"before": "tables.table", "step": "pass"}
+    kept = peak(scan, above=kind.format(kind="cached_property"), **step)
+    assert kept == pytest.approx(PLAIN + 1000 * 784 * 4, rel=1e-4)
