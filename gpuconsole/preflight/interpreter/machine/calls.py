@@ -236,8 +236,8 @@ def call_function(
     memo, key = function.memo, _key(args, kwargs) if function.memo is not None else None
     if memo is None or key is None:
         return _run_function(interp, function, args, kwargs)
-    known = memo.results.pop(key, None)
-    result = known[1] if known is not None else _run_function(interp, function, args, kwargs)
+    before = memo.results.pop(key, None)
+    result = before[1] if before is not None else _run_function(interp, function, args, kwargs)
     memo.keep(key, (args, kwargs), result)
     return result
 

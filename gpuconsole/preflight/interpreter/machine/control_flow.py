@@ -261,12 +261,11 @@ class _Further:
         same, self._made = allocated == self._made, allocated
         if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
             return False
-        kept, before = run.tape.kept(), self._kept
-        self._kept = kept
+        before, self._kept = self._kept, run.tape.kept()
         another = run.progress.optimizers > self._trainings
         if self._turns and not another:
-            run.progress.growth_by_epoch = max(0, kept - before)
-        holds_more = kept > (run.progress.held or 0) + SMALL
+            run.progress.growth_by_epoch = max(0, self._kept - before)
+        holds_more = self._kept > (run.progress.held or 0) + SMALL
         if not (another and not same) and not (holds_more and not self._turns):
             return False
         if not self._turns:

@@ -82,7 +82,7 @@ class Evaluation:
         own = sum(tensor.nbytes for tensor in tensors)
         for items, each in lists:
             now = None if more is None else more - self._waiting
-            _extend(interp, items, each, now, growth / own if growth > own else 1.0)
+            _extend(interp, items, each, now, max(1.0, growth / own) if own else 1.0)
         self._open = lists if self._waiting else []
         if growth > SMALL and (more is None or not tensors):
             # Nothing that is known holds it: the memory is not known either.
@@ -114,8 +114,8 @@ def _held(run: Run) -> int:
 
 
 def _lists(scope: Scope) -> list[list[Value]]:
-    found = (container for container, _ in containers(scope))
-    return [items for items in found if type(items) is list and lengths.more_in(items) is None]
+    fillable = (container for container, _ in containers(scope))
+    return [items for items in fillable if type(items) is list and lengths.more_in(items) is None]
 
 
 def _identities(items: list[Value]) -> tuple[int, ...]:

@@ -157,6 +157,14 @@ def test_an_evaluation_that_keeps_the_graph_of_each_batch_keeps_its_activations(
     assert all_ - some > 80 * 1024 * (784 + 256) * 4
 
 
+def test_an_evaluation_that_keeps_numbers_alone_is_followed_like_another(scan: Scan) -> None:
+    numbers, none = (
+        evaluated(scan, 100, f"loss = F.cross_entropy(net(x), y); {keep}")
+        for keep in ("outs.append(float(loss))", "pass")
+    )
+    assert numbers == none
+
+
 def test_outputs_that_are_let_go_add_nothing(scan: Scan) -> None:
     some, all_ = (evaluated(scan, n, "outs = [net(x)]") for n in (20, 100))
     assert some == all_

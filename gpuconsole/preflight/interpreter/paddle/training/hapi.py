@@ -316,9 +316,9 @@ def _made(run: Run, size: Value, dtype: Value) -> list[Value]:
     kind = dtype[0] if isinstance(dtype, (list, tuple)) and dtype else dtype
     extents = tuple(1 if extent in (None, -1) else extent for extent in shape)
     drawn = run.tensor(extents, "float32", "inputs")
-    made = run.tensor(extents, creation.dtype_of(run, kind), "inputs")
+    cast = run.tensor(extents, creation.dtype_of(run, kind), "inputs")
     del drawn
-    return [made]
+    return [cast]
 
 
 def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None,
@@ -349,7 +349,7 @@ def summary(run: Run, net: Value, input_size: Value = None, dtypes: Value = None
 
 def flops(run: Run, net: Value, input_size: Value = None, *_: Value, **__: Value) -> Value:
     """`paddle.flops`: a forward of its own, with an input that is drawn as it is."""
-    known = isinstance(input_size, (list, tuple)) and all(isinstance(n, int) for n in input_size)
-    drawn = run.tensor(tuple(input_size), "", "inputs") if known else None
+    plain = isinstance(input_size, (list, tuple)) and all(isinstance(n, int) for n in input_size)
+    drawn = run.tensor(tuple(input_size), "", "inputs") if plain else None
     summary(run, net, input_size if drawn is None else None, input=drawn)
     return run.number("operations")
