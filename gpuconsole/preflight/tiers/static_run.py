@@ -19,7 +19,7 @@ from gpuconsole.preflight.interpreter.libraries.registry import library
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS
 from gpuconsole.preflight.interpreter.machine.interpreter import TENSOR_STEPS, Interpreter
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES, MAX_GROWING
-from gpuconsole.preflight.interpreter.machine.run_state.run import Run, Trail
+from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run, Trail
 from gpuconsole.preflight.interpreter.machine.run_state.settings import Setting
 from gpuconsole.preflight.interpreter.machine.run_state.tape import LayerCall
 from gpuconsole.preflight.interpreter.paddle.training import static_graph
@@ -30,6 +30,8 @@ MAX_DRAFTS = 3
 """Times a static program is written again for the shapes that it turns out to be fed with."""
 LEAST_GROWTH = 0.001
 """Share of the peak that counts, of what is kept by and by."""
+FEW_GROWTH = 0.05
+"""The same for what is no more than `SMALL`: a loss in a list changes few answers."""
 STEPS, EPOCHS = 1000, 100
 """How many of them a training may have, to tell if what each keeps counts."""
 
@@ -190,9 +192,13 @@ def _growing(run: Run, trace: Trace) -> values.Unknown | None:
     endless = progress.growing > MAX_GROWING
     step, epoch = progress.growth if endless else 0, progress.growth_by_epoch
     batches = progress.unseen
-    if not (step or epoch or batches):
+    if not (progress.growth or epoch or batches):
         return None
-    least = LEAST_GROWTH * peak(trace).total
+    most = peak(trace).total
+    least = LEAST_GROWTH * most
+    if progress.growth <= SMALL and progress.growth * STEPS > FEW_GROWTH * most:
+        # A number for each step is much beside a network of a few hundred numbers.
+        step = progress.growth
     if step * STEPS > least:
         return run.gap(msg("something keeps what each step makes: memory grows by {mib} MiB a step",
                            mib=f"{step / MIB:.2f}"))  # fmt: skip

@@ -276,4 +276,4 @@ class Run:
         before, progress.held = progress.held, self.tape.kept()
         more = progress.held - before if before is not None and progress.optimizers else 0
         progress.growing = progress.growing + 1 if more > SMALL else 0
-        progress.growth = more if more > SMALL else 0
+        progress.growth = max(more, 0)
