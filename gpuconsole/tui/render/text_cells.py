@@ -24,10 +24,19 @@ Piece = tuple[str, Style]
 """Text and its style."""
 
 
+def cells(text: str) -> int:
+    """Return how many cells a text takes; of nearly every one the answer is its length."""
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
+
+
 def fit(text: str, width: int, align: Align = "left") -> str:
     """Return foreign text as exactly `width` cells."""
     if width <= 0:
         return ""
+    length = len(text)
+    if length <= width and type(text) is str and text.isascii() and text.isprintable():
+        # Nothing in it is to be cleaned or cut: nearly every figure.
+        return text.rjust(width) if align == "right" else text.ljust(width)
     plain = clean(text, limit=max(width * 2, 64))
     length = cell_len(plain)
     if length > width:
@@ -40,13 +49,34 @@ def fit(text: str, width: int, align: Align = "left") -> str:
 
 def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
     """Return pieces as a strip of exactly `width` cells; every segment has a style."""
-    line = Strip([Segment(text, style) for text, style in pieces if text])
-    return line.adjust_cell_length(width, blank)
+    segments = joined_pieces(pieces)
+    taken = sum([cells(text) for text, _, _ in segments])
+    if taken > width:
+        return Strip(segments, taken).adjust_cell_length(width, blank)
+    if taken < width:
+        segments.append(Segment(" " * (width - taken), blank))
+    return Strip(segments, width)
 
 
 def whole_strip(pieces: Iterable[Piece], width: int) -> Strip:
     """Return pieces that are known to be of `width` cells as a strip."""
     return Strip([Segment(text, style) for text, style in pieces if text], width)
+
+
+def joined_pieces(pieces: Iterable[Piece]) -> list[Segment]:
+    """Return pieces as segments; neighbours in one style are one, which is written once."""
+    segments: list[Segment] = []
+    words, last = "", None
+    for text, style in pieces:
+        if style is last:
+            words += text
+            continue
+        if words:
+            segments.append(Segment(words, last))
+        words, last = text, style
+    if words:
+        segments.append(Segment(words, last))
+    return segments
 
 
 def text(lines: Iterable[Iterable[Piece]]) -> Text:

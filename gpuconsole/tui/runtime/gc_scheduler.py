@@ -61,7 +61,7 @@ class Rounds:
         the last search and not freed, `frozen` how many are in the permanent generation.
         """
         rested, passed = now - typed, now - self.whole
-        wanted = passed >= ALL_EVERY_S or frozen > GROWN * self.frozen > 0
+        wanted = passed >= ALL_EVERY_S or self.grown(frozen)
         if passed >= OVERDUE * ALL_EVERY_S or (wanted and rested >= LONG_RESTED_S):
             self.whole = self.recent = now
             return Search.ALL
@@ -71,6 +71,10 @@ class Rounds:
             self.recent = now
             return Search.RECENT
         return None
+
+    def grown(self, frozen: int) -> bool:
+        """Return True if so many objects in the permanent generation ask for a whole search."""
+        return frozen > GROWN * self.frozen > 0
 
 
 async def collect(typed: Callable[[], float]) -> None:
@@ -82,12 +86,16 @@ async def collect(typed: Callable[[], float]) -> None:
         gc.freeze()
         # Python counts the frozen objects one by one, which takes as long as a search.
         frozen = gc.get_freeze_count()
+        # From here on it is counted on, and again when it seems to have grown.
         rounds = Rounds.since(time.monotonic(), frozen)
         while True:
             await asyncio.sleep(LOOK_S)
             search = rounds.due(time.monotonic(), typed(), gc.get_count()[0], frozen)
-            if search is not None:
-                look_through(search)
+            if search is None:
+                continue
+            frozen += look_through(search)
+            if search is Search.ALL or rounds.grown(frozen):
+                # Of what was added much has been freed since.
                 frozen = gc.get_freeze_count()
             if search is Search.ALL:
                 rounds.frozen = frozen
@@ -96,11 +104,15 @@ async def collect(typed: Callable[[], float]) -> None:
         gc.enable()
 
 
-def look_through(search: Search) -> None:
-    """Drop the garbage; what is left is taken to stay, until all is searched."""
+def look_through(search: Search) -> int:
+    """Drop the garbage; what is left is taken to stay, until all is searched. Returns how many
+    objects were added to what stays."""
     if search is Search.ALL:
         gc.unfreeze()
         gc.collect()
-    else:
-        gc.collect(1)
+        gc.freeze()
+        return 0
+    gc.collect(1)
+    added = len(gc.get_objects(generation=2))
     gc.freeze()
+    return added

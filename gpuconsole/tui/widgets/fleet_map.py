@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 
 from textual import events
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
@@ -34,14 +34,17 @@ from gpuconsole.tui.render.fleet_map.selection import Choice, changed_places
 from gpuconsole.tui.render.plots.sparkline import Past, Sparks
 from gpuconsole.tui.render.text_cells import strip, whole_strip
 from gpuconsole.tui.snapshot import Picture
-from gpuconsole.tui.style.styles import ink_of
+from gpuconsole.tui.style.styles import Ink, ink_of
+from gpuconsole.tui.widgets.framed_lines import FramedLines
 from gpuconsole.tui.widgets.jumpable import Place
 
+_HEADING = -1
+"""Where the heading is remembered, beside the rows by their numbers."""
 _LABEL_WIDTH = 2
 """Cells of a letter to jump by, where there are many."""
 
 
-class FleetMap(ScrollView, can_focus=True):
+class FleetMap(FramedLines, ScrollView, can_focus=True):
     """Hosts and devices at one of five densities, with a cursor kept by host and device."""
 
     BINDINGS = bindings("map")
@@ -257,30 +260,37 @@ class FleetMap(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
-        placed = self._placed()
-        ink = ink_of(self)
-        width = self.size.width
-        if y < placed.heading:
+        (line,) = self.lines_at(range(y, y + 1))
+        return line
+
+    def lines_at(self, places: range) -> list[Strip]:
+        """Draw lines of the widget; what did not change is the line of before."""
+        placed, ink, width = self._placed(), ink_of(self), self.size.width
+        shift = self.scroll_offset.y - placed.heading
+        lines = []
+        for place in places:
+            row = _HEADING if place < placed.heading else place + shift
+            line = self._strips.get(row)
+            if line is None or line.cell_length != width:
+                line = self._strips[row] = self._drawn(ink, placed, row, width)
+            lines.append(line)
+        return lines
+
+    def _drawn(self, ink: Ink, placed: Layout, row: int, width: int) -> Strip:
+        """Draw a row, the heading above the rows, or the room below them."""
+        if row == _HEADING:
             if placed.density is Density.HOST_LINE:
                 return strip(host_heading(ink, width, self.metric), width, ink.text)
             pieces = heading(ink, self._columns(width))
             return strip([("  ", ink.text), *pieces], width, ink.text)
-        row = y + self.scroll_offset.y - placed.heading
         if row >= len(placed.rows):
             return Strip.blank(width, ink.text)
-        cached = self._strips.get(row)
-        if cached is None or cached.cell_length != width:
-            here = placed.row(*self._at) == row
-            pieces = draw_row(
-                self._view(placed, width), placed.rows[row], self._at if here else None
-            )
-            drawn = placed.rows[row]
-            if placed.heading or drawn.heading or placed.cells(drawn) > width:
-                cached = strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
-            else:
-                cached = whole_strip(pieces, width)
-            self._strips[row] = cached
-        return cached
+        here = placed.row(*self._at) == row
+        pieces = draw_row(self._view(placed, width), placed.rows[row], self._at if here else None)
+        drawn = placed.rows[row]
+        if placed.heading or drawn.heading or placed.cells(drawn) > width:
+            return strip(pieces, width, ink.chosen if here and placed.heading else ink.text)
+        return whole_strip(pieces, width)
 
     def _view(self, placed: Layout, width: int) -> MapView:
         """Return what all rows of a paint share."""
@@ -431,18 +441,14 @@ class FleetMap(ScrollView, can_focus=True):
 
     def _repaint(self, rows: Iterable[int]) -> None:
         """Forget these rows, and draw those of them that are in view."""
-        top, height, width = self.scroll_offset.y, self.size.height, self.size.width
-        shift = self._placed().heading - top
+        height = self.size.height
+        shift = self._placed().heading - self.scroll_offset.y
         seen = set()
         for row in rows:
             self._strips.pop(row, None)
             if 0 <= row + shift < height:
                 seen.add(row + shift)
-        if 2 * len(seen) > height:
-            # One region costs less than many, and what did not change is drawn from memory.
-            self.refresh(Region(0, 0, width, height))
-        elif seen:
-            self.refresh(*(Region(0, line, width, 1) for line in seen))
+        self.refresh_rows(seen)
 
     def _announce(self) -> None:
         self.moved += 1

@@ -7,7 +7,7 @@ from functools import partial
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -16,17 +16,20 @@ from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import Piece, strip
 from gpuconsole.tui.style.styles import Ink, ink_of
+from gpuconsole.tui.widgets.framed_lines import FramedLines
 from gpuconsole.tui.widgets.jumpable import Place
 
 Draw = Callable[[str, int], list[Piece]]
 """Makes the pieces of a row from its key and its number, from 0."""
 GUTTER = 2
 """Cells before a row: the cursor, and the mark."""
+_HEADING = -1
+"""Where the heading is remembered, beside the rows by their numbers."""
 BOX = 3
 """Lines of a table around its rows: two of the border, one of the heading."""
 
 
-class Rows(ScrollView, can_focus=True):
+class Rows(FramedLines, ScrollView, can_focus=True):
     """Rows known by their keys. The cursor and the marks stay with a key when the order changes."""
 
     BINDINGS = bindings("table")
@@ -156,17 +159,21 @@ class Rows(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the widget."""
-        ink, width = ink_of(self), self.size.width
-        if y == 0:
-            return strip([(" " * GUTTER, ink.text), *self._heading], width, ink.text)
-        row = y - 1 + self.scroll_offset.y
-        if row >= len(self.keys):
-            return Strip.blank(width, ink.text)
+        width = self.size.width
+        row = y - 1 + self.scroll_offset.y if y else _HEADING
         cached = self._strips.get(row)
         if cached is None or cached.cell_length != width:
-            pieces = self._known[row] = self._draw(self.keys[row], row)
-            cached = self._strips[row] = self._line(ink, row, pieces, width)
+            cached = self._strips[row] = self._drawn(ink_of(self), row, width)
         return cached
+
+    def _drawn(self, ink: Ink, row: int, width: int) -> Strip:
+        """Draw a row, the heading above the rows, or the room below them."""
+        if row == _HEADING:
+            return strip([(" " * GUTTER, ink.text), *self._heading], width, ink.text)
+        if row >= len(self.keys):
+            return Strip.blank(width, ink.text)
+        pieces = self._known[row] = self._draw(self.keys[row], row)
+        return self._line(ink, row, pieces, width)
 
     def _line(self, ink: Ink, row: int, pieces: list[Piece], width: int) -> Strip:
         here, marked = row == self._at, self.keys[row] in self.marked
@@ -225,14 +232,13 @@ class Rows(ScrollView, can_focus=True):
     def _repaint(self, rows: Iterable[int]) -> None:
         """Forget these rows, and draw those of them that are in sight."""
         seen, top = self._in_sight(), self.scroll_offset.y
-        regions = []
+        places = []
         for row in rows:
             self._strips.pop(row, None)
             self._known.pop(row, None)
             if row in seen:
-                regions.append(Region(0, row + 1 - top, self.size.width, 1))
-        if regions:
-            self.refresh(*regions)
+                places.append(row + 1 - top)
+        self.refresh_rows(places)
 
     def _stand(self, row: int) -> None:
         row = max(0, min(len(self.keys) - 1, row))

@@ -55,29 +55,46 @@ def test_when_twice_as_much_has_stayed_all_is_searched_at_the_next_rest() -> Non
     assert rounds.due(110.0, typed=50.0, frozen=2001) is Search.ALL
 
 
-async def test_what_stays_is_counted_beside_a_search_only(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("added", "counted"), [(1, 1), (600, 3)])
+async def test_what_stays_is_counted_only_where_it_seems_to_have_doubled(
+    monkeypatch: pytest.MonkeyPatch, added: int, counted: int
 ) -> None:
     done: list[str] = []
-    count = gc.get_freeze_count
 
-    def counted() -> int:
+    def count() -> int:
         done.append("counted")
-        return count()
+        return 1000
 
-    def searched(search: Search) -> None:
+    def search(search: Search) -> int:
         done.append("searched")
+        return added
 
-    monkeypatch.setattr(gc, "get_freeze_count", counted)
-    monkeypatch.setattr(gc_scheduler, "look_through", searched)
-    for name in ("SETTLED_S", "LOOK_S"):
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    monkeypatch.setattr(gc_scheduler, "look_through", search)
+    for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
         monkeypatch.setattr(gc_scheduler, name, 0.001)
-    monkeypatch.setattr(gc_scheduler, "RECENT_EVERY_S", 0.05)
     work = asyncio.ensure_future(gc_scheduler.collect(lambda: 0.0))
-    await until(lambda: len(done) > 5)
+    await until(lambda: done.count("searched") > 4)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
-    assert done[:5] == ["counted", *("searched", "counted") * 2]
+    at = [place for place, what in enumerate(done) if what == "searched"]
+    assert done[: at[4]].count("counted") == counted, done
+
+
+def test_a_search_tells_how_much_it_took_to_stay() -> None:
+    gc.disable()
+    try:
+        gc.collect()
+        gc.freeze()
+        before = gc.get_freeze_count()
+        kept = [Loop() for _ in range(500)]
+        added = gc_scheduler.look_through(Search.RECENT)
+        assert added >= 500
+        assert gc.get_freeze_count() == pytest.approx(before + added, abs=50)
+        assert kept
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 @pytest.mark.parametrize("search", list(Search))
