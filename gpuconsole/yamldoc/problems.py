@@ -117,10 +117,10 @@ def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
         (value,) = detail["ctx"].values()
         return msg(_BOUND[kind], n=value), ""
     message = clean(detail["msg"], 300)
-    if kind == "literal_error":
-        choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-        hint = _did_you_mean(str(detail["input"]), choices)
-        return msg("expected {choices}", choices=detail["ctx"]["expected"]), hint
+    if kind in ("literal_error", "enum"):
+        expected = str(detail["ctx"]["expected"])
+        hint = _did_you_mean(str(detail["input"]), re.findall(r"'([^']*)'", expected))
+        return msg("expected {choices}", choices=_choices(expected)), hint
     for opening in ("Value error, ", "Assertion failed, "):
         if message.startswith(opening):
             return message.removeprefix(opening), ""
@@ -130,6 +130,14 @@ def _explain(detail: ErrorDetails, spot: Spot) -> tuple[str, str]:
             to = "to " if subject == "Input should" else ""
             return f"expected {thing}{to}{message.removeprefix(subject).strip()}", ""
     return message[:1].lower() + message[1:], ""
+
+
+def _choices(expected: str) -> str:
+    """Return pydantic's list of choices, such as `'a', 'b' or 'c'`, as a message."""
+    first, _, last = expected.rpartition(" or ")
+    if not first:
+        return named(last)
+    return msg("{choices} or {last}", choices=named(first), last=named(last))
 
 
 def _unknown_key(model: type[BaseModel], loc: Loc) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -231,7 +232,10 @@ IN_CHINESE = {
     "wait: soon": ("此处应为时长", "实际是 `soon`"),
     "name: a\nname: b": ("`name` 写了两次（第一次在第 1 行）",),
     "tags:": ("`tags` 是空的", "请在它下面加一项"),
-    "color: blu": ("此处应为 'red' or 'blue'", "是否指 `blue`？"),
+    "color: blu": ("此处应为 'red' 或 'blue'，实际是 `blu`", "是否指 `blue`？"),
+    "size: huge": ("此处应为 'small', 'medium' 或 'large'，实际是 `huge`",),
+    "shape: flat": ("此处应为 'round' 或 'square'，实际是 `flat`",),
+    "kind: other": ("此处应为 'only'，实际是 `other`",),
     "!!python/object:x {}": ("不允许标签",),
     "[1, 2]": ("此处应为键和值，实际是 列表",),
     "settings: {}": ("缺少 `theme`",),
@@ -244,6 +248,13 @@ class Inner(Section):
     theme: str
 
 
+class Shape(Enum):
+    """Choices that are a type of their own."""
+
+    ROUND = "round"
+    SQUARE = "square"
+
+
 class Wanted(Section):
     """A document with something of every kind."""
 
@@ -252,6 +263,9 @@ class Wanted(Section):
     wait: Seconds = 1.0
     tags: tuple[str, ...] = ()
     color: Literal["red", "blue"] = "red"
+    size: Literal["small", "medium", "large"] = "small"
+    shape: Shape = Shape.ROUND
+    kind: Literal["only"] = "only"
     settings: Inner | None = None
 
 

@@ -62,7 +62,7 @@ class TriageScreen(ListScreen):
     THINGS = "incidents"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self.draw_titles)
         self._resolved = False
         self._made: tuple[object, ...] = ()
         """What the rows were made of."""

@@ -73,7 +73,7 @@ class JobScreen(LogScreen):
     HORIZONTAL_BREAKPOINTS = [*ConsoleScreen.HORIZONTAL_BREAKPOINTS, (160, "-huge")]  # noqa: RUF012
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self._job_of_now, self._log_has_grown)
         self._pace = Pace()
         self._going: Going | None = None
         self._docker = ""
@@ -105,9 +105,8 @@ class JobScreen(LogScreen):
         """Return the job."""
         return None, None, self.job
 
-    @property
-    def job(self) -> Job | None:
-        """The job shown: the one opened last, else the newest."""
+    def _job_of_now(self) -> Job | None:
+        """Return the job that was opened last, else the newest."""
         job = self.picture.job(self.console.job_id)
         if job is None and self.picture.jobs:
             job = in_order(self.picture.jobs)[0]
@@ -293,7 +292,7 @@ class JobScreen(LogScreen):
 
     # -- drawing ----------------------------------------------------------------------------
 
-    def log_grew(self) -> None:
+    def _log_has_grown(self) -> None:
         """The job may be further."""
         if self.job is not None and self.ready:
             self._draw_head(self.job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +28,11 @@ ALL = -1
 class LogScreen(SearchedLogScreen):
     """A screen with the log of a job: `LogLines` and a `FilterBar` that searches."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, shown_job: Callable[[], Job | None], log_grew: Callable[[], None]) -> None:
+        """`shown_job` returns the job with the log; `log_grew` is called when there are more
+        lines."""
+        super().__init__(self.draw_log_title, log_grew)
+        self._shown_job = shown_job
         self._followed: tuple[str, int, int] = ("", 0, 0)
         """Job, attempt and rank of the log that is shown."""
         self._chosen_attempt = 0
@@ -41,7 +44,7 @@ class LogScreen(SearchedLogScreen):
     @property
     def job(self) -> Job | None:
         """The job shown."""
-        raise NotImplementedError
+        return self._shown_job()
 
     def shown_attempt(self, job: Job) -> Attempt | None:
         """Return the attempt with the log that is shown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events, on
@@ -21,8 +21,10 @@ class ListScreen(ConsoleScreen):
     THINGS: ClassVar[str] = ""
     """What the rows are, in the plural."""
 
-    def __init__(self) -> None:
+    def __init__(self, draw_titles: Callable[[], None]) -> None:
+        """`draw_titles` names the list: how many of how many, the filter, the marks."""
         super().__init__()
+        self._name_list = draw_titles
         self._filter = Filter()
         self._filter_text = ""
         self._ids: Sequence[str] = ()
@@ -77,8 +79,4 @@ class ListScreen(ConsoleScreen):
 
     @on(Rows.Marked)
     def _rows_marked(self) -> None:
-        self.draw_titles()
-
-    def draw_titles(self) -> None:
-        """Name the list: how many of how many, the filter, the marks."""
-        raise NotImplementedError
+        self._name_list()

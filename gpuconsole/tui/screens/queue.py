@@ -65,7 +65,7 @@ class QueueScreen(ListScreen):
     THINGS = "jobs"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self.draw_titles)
         self._sort = "queue"
         self._listed: tuple[object, ...] = ()
         """What the order was made of: the jobs, the starts, the filter, the sort."""

@@ -30,20 +30,16 @@ _ON_MATCHES = frozenset({"log('next')", "log('previous')", "log('only')"})
 class SearchedLogScreen(ConsoleScreen):
     """A screen with a log: `LogLines` and a `FilterBar` that searches."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, draw_title: Callable[[], None], log_grew: Callable[[], None] = lambda: None
+    ) -> None:
+        """`draw_title` shows which log it is, and the matches of the search; `log_grew` is called
+        when there are more lines."""
         super().__init__()
+        self._draw_title, self._log_grew = draw_title, log_grew
         self._way = 0
         """Where to go as soon as a search has found something."""
         self._progress_seen: tuple[int, int] = (-1, -1)
-
-    # -- for the screen that has the log ----------------------------------------------------
-
-    def log_grew(self) -> None:
-        """Called when there are more lines."""
-
-    def draw_log_title(self) -> None:
-        """Show which log it is, and the matches of the search."""
-        raise NotImplementedError
 
     def found_words(self) -> str:
         """Return what the search has found, for the title."""
@@ -69,7 +65,7 @@ class SearchedLogScreen(ConsoleScreen):
             if (log.version, log.trouble) != (seen, trouble):
                 seen, trouble = log.version, log.trouble
                 self.log_lines.grown()
-                self.log_grew()
+                self._log_grew()
             if not more:
                 at_rest()
                 await asyncio.sleep(LOOK_S)
@@ -122,7 +118,7 @@ class SearchedLogScreen(ConsoleScreen):
         self.query_one(FilterBar).note(words + say("   & only those"))
         if self.log_lines.only and share < 100:
             self.log_lines.grown()
-        self.draw_log_title()
+        self._draw_title()
 
     # -- actions ----------------------------------------------------------------------------
 
@@ -139,7 +135,7 @@ class SearchedLogScreen(ConsoleScreen):
             lines.only = not lines.only
         elif not lines.step(1 if what == "next" else -1):
             self.tell(msg("No line has `{words}`.", words=lines.search.words))
-        self.draw_log_title()
+        self._draw_title()
 
     def action_search(self) -> None:
         """Search the log."""
@@ -197,7 +193,7 @@ class SearchedLogScreen(ConsoleScreen):
             self.search_for(event.text)
         if event.done and event.text and not lines.step(1):
             self._way = 1
-        self.draw_log_title()
+        self._draw_title()
 
     @on(FilterBar.Left)
     def _search_left(self) -> None:
@@ -206,4 +202,4 @@ class SearchedLogScreen(ConsoleScreen):
     @on(LogLines.Moved)
     def _log_moved(self) -> None:
         if self.ready:
-            self.draw_log_title()
+            self._draw_title()

@@ -44,7 +44,7 @@ _LABEL_WIDTH = 2
 """Cells of a letter to jump by, where there are many."""
 
 
-class FleetMap(FramedLines, ScrollView, can_focus=True):
+class FleetMap(ScrollView, FramedLines, can_focus=True):
     """Hosts and devices at one of five densities, with a cursor kept by host and device."""
 
     BINDINGS = bindings("map")

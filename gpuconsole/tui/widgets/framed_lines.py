@@ -49,7 +49,10 @@ class Frame(NamedTuple):
 
 
 class FramedLines(Widget):
-    """Its lines come from `lines_at`, each the same object for as long as it looks the same."""
+    """Its lines come from `lines_at`, each the same object for as long as it looks the same.
+
+    With `ScrollView` it is the second base: Textual reads styles of the first alone.
+    """
 
     _frame: Frame | None = None
     """What was drawn last; None once it may look different."""

@@ -43,7 +43,7 @@ def _content(words: str | list[Piece]) -> Content:
     return Content.from_rich_text(text([words]))
 
 
-class Panel(FramedLines, ScrollView, can_focus=False):
+class Panel(ScrollView, FramedLines, can_focus=False):
     """A box with a title; its lines are made for its inner width, longer ones are broken."""
 
     def __init__(self, title: str = "", *, id: str | None = None, classes: str = "") -> None:

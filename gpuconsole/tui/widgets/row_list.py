@@ -29,7 +29,7 @@ BOX = 3
 """Lines of a table around its rows: two of the border, one of the heading."""
 
 
-class Rows(FramedLines, ScrollView, can_focus=True):
+class Rows(ScrollView, FramedLines, can_focus=True):
     """Rows known by their keys. The cursor and the marks stay with a key when the order changes."""
 
     BINDINGS = bindings("table")

@@ -45,7 +45,7 @@ class ContainersScreen(ListScreen):
 
     def __init__(self, host: str = "", do: str = "") -> None:
         """`host` narrows to one; `do` is what enter does: `log`, which is usual, or `exec`."""
-        super().__init__()
+        super().__init__(self.draw_titles)
         self._host = host
         self._do = do or "log"
         self._stopped = False

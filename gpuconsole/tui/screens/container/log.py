@@ -33,7 +33,7 @@ class ContainerLogScreen(SearchedLogScreen):
 
     def __init__(self, container: HostContainer, opening: Opening, title: str = "") -> None:
         """`opening` begins to read; `title` says of what, else the log."""
-        super().__init__()
+        super().__init__(self.draw_log_title)
         self._container = container
         self._opening = opening
         self._named = title

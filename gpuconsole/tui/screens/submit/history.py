@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import on
 
 from gpuconsole.core.jobs import Job, Task
-from gpuconsole.tui.screens.submit.measure import MeasuringScreen
+from gpuconsole.tui.screens.submit.measure import Measured, MeasuringScreen
 from gpuconsole.tui.task_form import Recall, past
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.panel import name_box
@@ -14,8 +14,8 @@ from gpuconsole.tui.widgets.panel import name_box
 class RecallingScreen(MeasuringScreen):
     """A screen with a `Form` that can be filled as it once was."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, measured: Measured) -> None:
+        super().__init__(measured)
         self._recall = Recall()
 
     def on_mount(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.text import clean
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import ConsoleError
 from gpuconsole.preflight.tiers.ladder import CLIMBED, is_settled
@@ -27,11 +29,24 @@ REST_S = 1.0
 """A draft rests so long before its script is measured by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a measurement is of, and how it is shown."""
+
+    task: Callable[[], Task | None]
+    """Returns the task to measure; None when there is none, which has been said."""
+    climbed: Callable[[Task, Report], None]
+    """Shows what is known of a task after measuring it."""
+    progressed: Callable[[], None]
+    """Draws how far the measurement is."""
+
+
 class MeasuringScreen(ConsoleScreen):
     """A screen with a task that can be measured; one measurement at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, measured: Measured) -> None:
         super().__init__()
+        self._measured = measured
         self._measuring = ""
         self._subject: object = None
         """What is being measured, as far as it decides about memory."""
@@ -42,24 +57,12 @@ class MeasuringScreen(ConsoleScreen):
         """How far a measurement or a submission is, in words; "" when none is under way."""
         return self._measuring
 
-    def measurable(self) -> Task | None:
-        """Return the task to measure; None when there is none, which has been said."""
-        raise NotImplementedError
-
-    def climbed(self, task: Task, report: Report) -> None:
-        """Show what is known of a task after measuring it."""
-        raise NotImplementedError
-
-    def progressed(self) -> None:
-        """Draw how far the measurement is."""
-        raise NotImplementedError
-
     def action_measure(self) -> None:
         """Measure the script, also where its memory is known; a second press cancels."""
         if self._measuring:
             self.session.estimates.stop_measuring()
             return
-        task = self.measurable()
+        task = self._measured.task()
         if task is not None:
             self.tell_progress(0.0, "starting")
             self._start(task, None)
@@ -98,7 +101,7 @@ class MeasuringScreen(ConsoleScreen):
             self.tell("Measured: the script fails where reading finds a fault.")
         elif asked and trials:
             self.tell(msg("Not measured: {why}", why=self.ink.say(clean(trials[-1].why, 300))))
-        self.climbed(task, report)
+        self._measured.climbed(task, report)
 
     async def _agree(self, run: Run) -> bool:
         """Ask whether the script may run on this machine; for a host the key was the consent."""
@@ -135,13 +138,13 @@ class MeasuringScreen(ConsoleScreen):
     def _tell(self, words: str) -> None:
         self._measuring = words
         if self.ready:
-            self.progressed()
+            self._measured.progressed()
 
     def told_all(self) -> None:
         """Show that no measurement is under way."""
         self._measuring = ""
         if self.ready:
-            self.progressed()
+            self._measured.progressed()
 
 
 def _subject(task: Task) -> object:

@@ -39,6 +39,7 @@ from gpuconsole.tui.screens.dialogs.base import AskScreen
 from gpuconsole.tui.screens.dialogs.change import ChangeScreen
 from gpuconsole.tui.screens.submit.file_picker import PickerScreen
 from gpuconsole.tui.screens.submit.history import RecallingScreen
+from gpuconsole.tui.screens.submit.measure import Measured
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.task_form import (
     FormError,
@@ -128,7 +129,7 @@ class SubmitScreen(RecallingScreen):
     AUTO_FOCUS = "#field-script"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Measured(self._typed_task, self._climbed, self._draw_preflight))
         self._draft = Draft()
         self._pause: Timer | None = None
         self._patience: Timer | None = None
@@ -304,18 +305,10 @@ class SubmitScreen(RecallingScreen):
         form.fill({"answers": with_question(form.values, ask.name)})
         form.begin("answers")
 
-    def measurable(self) -> Task | None:
-        """The task as typed."""
-        return self._typed_task()
-
-    def climbed(self, task: Task, report: Report) -> None:
+    def _climbed(self, task: Task, report: Report) -> None:
         """Show the answer after measuring, if it still is for what is typed."""
         if task == self._draft.answer.task:
             aside(self, partial(self._show, task, report), group="preflight", exclusive=True)
-
-    def progressed(self) -> None:
-        """Draw the preflight's title again."""
-        self._draw_preflight()
 
     def action_rerun(self) -> None:
         """Estimate again; after an error without changes of the shipped copy: the file may have
