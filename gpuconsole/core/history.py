@@ -172,11 +172,8 @@ class _Track:
         self._bucket_from = 0
         self.turn = -1
         """In which turn the newest sample was taken, where hosts take turns."""
-
-    @property
-    def newest(self) -> float:
+        self.newest = -math.inf
         """When the newest sample was taken."""
-        return self.fine.times[-1] if self.fine.times else -math.inf
 
     def push(self, host: Host, at: float, every_s: float) -> None:
         """Keep one frame."""
@@ -189,6 +186,7 @@ class _Track:
         figures = list(_of_host(host.facts))
         for device in host.devices:
             figures += _of_device(device)
+        self.newest = at
         self.fine.add(at, [math.nan if figure is None else figure for figure in figures])
         self._bucket_from = max(0, self._bucket_from - self.fine.cut(int(FINE_S / every_s)))
 
@@ -274,11 +272,20 @@ class History:
 
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
-        self.every_s = sampling_s(sum(len(host.devices) for host in hosts))
+        every = self.every_s = sampling_s(sum([len(host.devices) for host in hosts]))
+        known, tracks = self._hosts, self._tracks
         for place, host in enumerate(hosts):
-            if self._hosts.get(host.name) is not host:
-                self._hosts[host.name] = host
-                self._keep(host, place)
+            name = host.name
+            if known.get(name) is host:
+                continue
+            known[name] = host
+            at, track = host.sampled_at, tracks.get(name)
+            if at is None:
+                continue
+            # The hosts of a large fleet take turns, of which each is long.
+            turn = int(at / every + place * _SPREAD)
+            if every == 1.0 or track is None or turn != track.turn or at < track.newest:
+                self._keep(host, at, turn)
         if len(self._tracks) > len(hosts):
             names = {host.name for host in hosts}
             self._tracks = {name: track for name, track in self._tracks.items() if name in names}
@@ -296,23 +303,16 @@ class History:
         track = self._tracks.get(name)
         return track.series(key, start, end, self.every_s) if track else Series(start, end)
 
-    def _keep(self, host: Host, place: int) -> None:
-        at = host.sampled_at
-        if at is None:
-            return
+    def _keep(self, host: Host, at: float, turn: int) -> None:
         track = self._tracks.get(host.name)
         if track is None or at < track.newest - self.every_s * 5:
             # A clock that was set back begins again.
             track = self._tracks[host.name] = _Track()
             if self.every_s > 1.0:
-                track.turn = self._turn(at, place)
-        # The same frame in another state is no sample. The hosts of a large fleet take turns.
-        turn = self._turn(at, place)
+                track.turn = turn
+        # The same frame in another state is no sample.
         if at - track.newest < 0.5 or (self.every_s > 1.0 and turn == track.turn):
             return
         track.turn = turn
         track.push(host, at, self.every_s)
         self._home.update((device.uuid, host.name) for device in host.devices)
-
-    def _turn(self, at: float, place: int) -> int:
-        return int(at / self.every_s + place * _SPREAD)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.events import Event, Severity
-from gpuconsole.core.fleet import HostState
+from gpuconsole.core.fleet import FleetSnapshot, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
@@ -29,6 +29,8 @@ class News:
         self._next = 0
         self._last: int | None = None
         self._states: dict[str, HostState] = {}
+        self._seen: FleetSnapshot | None = None
+        """The snapshot that was looked at last."""
         self._trouble = ""
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -65,10 +67,16 @@ class News:
                 self.tell(Event("error", "journal", words, self._clock.now(), "error"))
 
     def _look_at_hosts(self) -> None:
-        for host in self._hosts.snapshot().hosts:
-            before = self._states.get(host.name)
-            self._states[host.name] = host.state
-            if before is None or before is host.state:
+        snapshot, states = self._hosts.snapshot(), self._states
+        if snapshot is self._seen:
+            return
+        self._seen = snapshot
+        for host in snapshot.hosts:
+            before = states.get(host.name)
+            if before is host.state:
+                continue
+            states[host.name] = host.state
+            if before is None:
                 continue
             severity: Severity = "information"
             if host.state is HostState.DOWN and host.power:

@@ -59,6 +59,8 @@ class ImageBoard:
 
     async def look(self) -> None:
         """Ask the engines of hosts that are up about images somebody wants to know of."""
+        if not self._wanted:
+            return
         now = self._clock.now()
         wanted = dict(self._wanted)
         for key, asked_at in wanted.items():

@@ -61,6 +61,14 @@ def pack(numbers: Sequence[int]) -> bytes:
     return head + packed.tobytes()
 
 
+def column(values: Sequence[float | None], step: float) -> bytes:
+    """Return figures as a column, which must not be empty; one that stands still is a number."""
+    first = values[0]
+    if values.count(first) == len(values):
+        return _HEAD.pack(0, quantised(first, step))
+    return pack(quantised_all(values, step))
+
+
 class Columns:
     """Columns of equal length, one after another in a buffer, read where they are asked for."""
 

@@ -21,7 +21,7 @@ from typing import Any
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording import event_log
-from gpuconsole.state.recording.delta_codec import Columns, figure, pack, quantised_all
+from gpuconsole.state.recording.delta_codec import Columns, column, figure, pack, quantised_all
 from gpuconsole.state.recording.event_log import checked, parsed, plain
 from gpuconsole.state.recording.file_format import LATEST
 
@@ -146,19 +146,13 @@ def _quick(host: Host) -> tuple[object, ...]:
         host.labels,
         host.price_per_hour,
         (facts.memory_total_mib, facts.disk_total_mib, facts.driver_version, facts.source),
-        *(
-            (
-                device.uuid,
-                device.index,
-                device.model,
-                device.memory_total_mib,
-                device.power_limit_w,
-                device.peers,
-                device.mig,
-            )
-            for device in host.devices
-        ),
+        *map(_quick_device, host.devices),
     )
+
+
+_quick_device = attrgetter(
+    "uuid", "index", "model", "memory_total_mib", "power_limit_w", "peers", "mig"
+)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -187,10 +181,10 @@ def encode(seen: Iterable[Seen], start: float, standings: Standings) -> bytes:
 def _figures(run: Sequence[Seen], start: float) -> Iterable[bytes]:
     hosts = [host for _, host in run]
     yield pack(quantised_all((at - start for at, _ in run), _TIME_STEP))
-    ages = (None if host.sampled_at is None else max(0.0, at - host.sampled_at) for at, host in run)
-    yield pack(quantised_all(ages, _AGE_STEP))
+    ages = [None if host.sampled_at is None else max(0.0, at - host.sampled_at) for at, host in run]
+    yield column(ages, _AGE_STEP)
     # A clock may be behind as well: numbers begin at -1000 s.
-    yield pack(quantised_all((_shifted(host.clock_skew_s) for host in hosts), _SKEW_STEP))
+    yield column([_shifted(host.clock_skew_s) for host in hosts], _SKEW_STEP)
     yield from _packed([_host_figures(host.facts) for host in hosts], _HOST_STEPS)
     for devices in zip(*(host.devices for host in hosts), strict=True):
         yield from _packed(map(_device_figures, devices), _DEVICE_STEPS)
@@ -198,8 +192,8 @@ def _figures(run: Sequence[Seen], start: float) -> Iterable[bytes]:
 
 def _packed(rows: Iterable[Sequence[float | None]], steps: Mapping[str, float]) -> Iterable[bytes]:
     """Give rows of figures as columns."""
-    for column, step in zip(zip(*rows, strict=True), steps.values(), strict=True):
-        yield pack(quantised_all(column, step))
+    for values, step in zip(zip(*rows, strict=True), steps.values(), strict=True):
+        yield column(values, step)
 
 
 _SKEW_FROM = -1000.0
