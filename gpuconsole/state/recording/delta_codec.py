@@ -18,6 +18,8 @@ _CODES = {1: "b", 2: "h", 4: "i"}
 _MOST = 2**30
 """Numbers beyond are kept as this one, so that every change fits four bytes."""
 NOTHING = -1
+_EMPTY = _HEAD.pack(0, NOTHING)
+"""A column in which nothing is known."""
 
 
 def quantised(value: float | None, step: float) -> int:
@@ -65,7 +67,7 @@ def column(values: Sequence[float | None], step: float) -> bytes:
     """Return figures as a column, which must not be empty; one that stands still is a number."""
     first = values[0]
     if values.count(first) == len(values):
-        return _HEAD.pack(0, quantised(first, step))
+        return _EMPTY if first is None else _HEAD.pack(0, quantised(first, step))
     return pack(quantised_all(values, step))
 
 

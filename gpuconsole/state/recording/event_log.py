@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuconsole.core.events import Event
@@ -151,6 +152,8 @@ def plain(value: object) -> object:
     # A block has tens of thousands of these: the usual ones come first.
     if value is None or kind is int or kind is bool:
         return value
+    if kind is str and value.isascii():  # type: ignore[attr-defined]
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Enum):
@@ -160,17 +163,35 @@ def plain(value: object) -> object:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
-    if is_dataclass(value):
-        items = ((name, getattr(value, name), default) for name, default in _defaults(kind))
-        return {name: plain(item) for name, item, default in items if item != default}
+    if (shape := _shape(kind)) is not None:
+        names, defaults, values = shape
+        return {
+            name: plain(item)
+            for name, item, default in zip(names, values(value), defaults, strict=True)
+            if item is not default and item != default
+        }
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     return value
 
 
+_Shape = tuple[tuple[str, ...], tuple[object, ...], Callable[[object], Sequence[object]]]
+"""Names and defaults of a record's fields, and what returns their values."""
+
+
 @cache
-def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
-    return tuple((field.name, _default(field)) for field in fields(kind) if field.init)
+def _shape(kind: type) -> _Shape | None:
+    """Return the shape of a dataclass; None for what is none."""
+    if not is_dataclass(kind):
+        return None
+    written = [field for field in fields(kind) if field.init]
+    names = tuple(field.name for field in written)
+    values: Any = attrgetter(*names) if len(names) > 1 else partial(_fields_of, names)
+    return names, tuple(map(_default, written)), values
+
+
+def _fields_of(names: Sequence[str], record: object) -> list[object]:
+    return [getattr(record, name) for name in names]
 
 
 def _default(field: Field[object]) -> object:
@@ -187,7 +208,10 @@ def _without_secrets(job: Job) -> Job:
 
 
 def _text(value: object) -> str:
-    return json.dumps(plain(value), separators=(",", ":"))
+    return _encode(plain(value))
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def parsed(text: bytes) -> Any:

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
+from gpuconsole.core.util.fast_replace import Evolving
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.delta_codec import Columns, column, figure, pack, quantised_all
@@ -104,9 +105,14 @@ def standing(host: Host) -> Host:
         address=host.address,
         labels=host.labels,
         price_per_hour=host.price_per_hour,
-        devices=tuple(replace(device, **_BLANK_DEVICE) for device in host.devices),
+        devices=tuple(_evolving_device()(device, _BLANK_DEVICE) for device in host.devices),
         facts=replace(host.facts, **_BLANK_FACTS),
     )
+
+
+@cache
+def _evolving_device() -> Evolving[Device]:
+    return Evolving(Device)
 
 
 class Standings:

@@ -23,7 +23,7 @@ from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.state.recording import event_log as log
 from gpuconsole.state.recording import file_format, writer
 from gpuconsole.state.recording.archive import Shelf
-from gpuconsole.state.recording.delta_codec import Columns, pack
+from gpuconsole.state.recording.delta_codec import Columns, column, pack, quantised_all
 from gpuconsole.state.recording.file_format import Header, RecordingError
 from gpuconsole.state.recording.frames import Standings
 from gpuconsole.state.recording.reader import Tape
@@ -98,6 +98,22 @@ def test_a_column_comes_back(numbers: list[int]) -> None:
 
 def test_a_constant_column_is_five_bytes() -> None:
     assert len(pack([40960] * 60)) == 5
+
+
+FIGURES = st.one_of(st.none(), st.floats(), st.floats(0, 1e6), st.integers(0, 100))
+
+
+@given(
+    st.one_of(
+        st.lists(FIGURES, min_size=1, max_size=8),
+        st.tuples(FIGURES, st.integers(1, 8)).map(lambda drawn: [drawn[0]] * drawn[1]),
+    ),
+    st.sampled_from([0.001, 0.5, 1.0, 64.0]),
+)
+def test_a_column_that_stands_still_is_written_as_any_other(
+    values: list[float | None], step: float
+) -> None:
+    assert column(values, step) == pack(quantised_all(values, step))
 
 
 # --- what is written is what is read ------------------------------------------------------------
