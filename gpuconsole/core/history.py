@@ -273,12 +273,12 @@ class History:
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
         every = self.every_s = sampling_s(sum([len(host.devices) for host in hosts]))
-        known, tracks = self._hosts, self._tracks
+        before, tracks = self._hosts, self._tracks
         for place, host in enumerate(hosts):
             name = host.name
-            if known.get(name) is host:
+            if before.get(name) is host:
                 continue
-            known[name] = host
+            before[name] = host
             at, track = host.sampled_at, tracks.get(name)
             if at is None:
                 continue

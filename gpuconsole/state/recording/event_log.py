@@ -186,8 +186,10 @@ def _shape(kind: type) -> _Shape | None:
         return None
     written = [field for field in fields(kind) if field.init]
     names = tuple(field.name for field in written)
-    values: Any = attrgetter(*names) if len(names) > 1 else partial(_fields_of, names)
-    return names, tuple(map(_default, written)), values
+    defaults = tuple(map(_default, written))
+    if len(names) < 2:
+        return names, defaults, partial(_fields_of, names)
+    return names, defaults, attrgetter(*names)
 
 
 def _fields_of(names: Sequence[str], record: object) -> list[object]:

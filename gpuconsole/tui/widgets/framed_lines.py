@@ -85,10 +85,10 @@ class FramedLines(Widget):
         lines = [self._edge(place, width) for place in range(crop.y, first)]
         places, framed = range(first - gutter.top, last - gutter.top), self._framed
         for place, line in zip(places, self.lines_at(places), strict=True):
-            known = framed.get(place)
-            if known is None or known[0] is not line:
-                known = framed[place] = line, frame.around(line)
-            lines.append(known[1])
+            pair = framed.get(place)
+            if pair is None or pair[0] is not line:
+                pair = framed[place] = line, frame.around(line)
+            lines.append(pair[1])
         lines += [self._edge(place, width) for place in range(last, crop.bottom)]
         return lines
 
