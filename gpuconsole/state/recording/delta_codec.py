@@ -64,7 +64,7 @@ def pack(numbers: Sequence[int]) -> bytes:
 
 
 def column(values: Sequence[float | None], step: float) -> bytes:
-    """Return figures as a column, which must not be empty; of one that never changes it is one number."""
+    """Return figures as a column, which must not be empty; one number where they never change."""
     first = values[0]
     if values.count(first) == len(values):
         return _EMPTY if first is None else _HEAD.pack(0, quantised(first, step))

@@ -8,8 +8,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from gpuconsole.core.jobs import Job
 from gpuconsole.core.training.curves import Compared, Written, chosen_metric, csv_text, ranked
 from gpuconsole.core.wording import msg
+from gpuconsole.errors import ConsoleError
 from gpuconsole.tui.render.compare import (
     Columns,
     columns_for,
@@ -19,13 +21,18 @@ from gpuconsole.tui.render.compare import (
     with_metric,
 )
 from gpuconsole.tui.render.text_cells import Piece
+from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.base import ConsoleScreen
+from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.widgets.panel import Name, SizedPanel, name_box
 from gpuconsole.tui.widgets.row_list import BOX, Rows
 
+FOLLOW_S = 2.0
+"""How often (s) what jobs that run have written is read on."""
+
 
 class CompareScreen(ConsoleScreen):
-    """Jobs side by side; read once and again on a key, for it may take a second."""
+    """Jobs side by side, followed while they run."""
 
     AREA = "compare"
     MODE = "queue"
@@ -41,6 +48,14 @@ class CompareScreen(ConsoleScreen):
         self._metric = ""
         self._rows: dict[str, Compared] = {}
         self._columns = Columns((), (), 0)
+        self._jobs_seen: tuple[Job, ...] = ()
+        """All jobs of the picture that was looked at last."""
+        self._followed: tuple[Job, ...] = ()
+        """Those of them that are compared."""
+        self._stale = False
+        """Whether a job has changed since the logs were read."""
+        self._read_at = 0.0
+        self._reading = False
 
     def body(self) -> ComposeResult:
         """The plot, and below it the rows."""
@@ -95,6 +110,30 @@ class CompareScreen(ConsoleScreen):
 
     # -- drawing ----------------------------------------------------------------------------
 
+    def draw(self, picture: Picture) -> None:
+        """Read on what jobs have written that run, or that have changed."""
+        if picture.jobs is not self._jobs_seen:
+            self._jobs_seen = picture.jobs
+            asked = self._asked
+            ours = tuple(j for j in picture.jobs if j.id in asked or j.task.sweep in asked)
+            self._stale = self._stale or ours != self._followed
+            self._followed = ours
+        wanted = self._stale or any(job.state.active for job in self._followed)
+        rested = abs(picture.now - self._read_at) >= FOLLOW_S
+        if wanted and rested and self._found and not self._reading:
+            self._reading, self._stale, self._read_at = True, False, picture.now
+            aside(self, self._read_on, group="follow")
+
+    async def _read_on(self) -> None:
+        try:
+            compared = await self.session.compare(self._asked)
+        except ConsoleError:
+            # What was read stays in sight; it is tried again, and the key that asks tells why.
+            return
+        finally:
+            self._reading = False
+        self._take(compared)
+
     def restyle(self) -> None:
         """Draw in another theme."""
         self.query_one(Rows).restyle()
@@ -119,7 +158,9 @@ class CompareScreen(ConsoleScreen):
         order = ranked(self._found, self._metric)
         self._rows = {compared.job.id: compared for compared in order}
         self._columns = columns_for(order, rows.inner_width)
-        rows.put(tuple(self._rows), self._row, heading(ink, self._columns))
+        keys = tuple(self._rows)
+        # Of the same rows only those that look different are drawn again.
+        rows.put(rows.keys if keys == rows.keys else keys, self._row, heading(ink, self._columns))
         rows.styles.height = len(order) + BOX
         name_box(rows, Name(self._named), msg("{n} jobs", n=len(order)))
         plot.entitle(Name(self._metric) if self._metric else "", "m next")

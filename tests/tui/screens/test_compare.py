@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.jobs import Job, JobState
-from gpuconsole.tui.screens.compare import CompareScreen
+from gpuconsole.tui.screens.compare import FOLLOW_S, CompareScreen
 from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, Driven, opened
@@ -79,3 +79,45 @@ async def test_the_curves_take_what_the_rows_leave(session: FakeSession) -> None
         rows = console.app.screen.query_one(Rows)
         await console.until(lambda: rows.size.height == len(RATES) + 1, "a line a job")
         assert console.app.screen.query_one("#compare-plot").size.height > 40
+
+
+async def test_what_a_job_writes_is_followed_while_it_runs(session: FakeSession) -> None:
+    first, *others = session.jobs_now
+    session.jobs_now = (replace(first, state=JobState.RUNNING), *others)
+    async with opened(session) as console:
+        await compared(console)
+        await console.shows("0.8")
+        with session.log_path(first.id).open("a") as log:
+            log.write("step 6 loss: 0.0625 acc: 0.6 20ms/step\n")
+        session.time += FOLLOW_S
+        await console.shows("0.0625")
+        order = [line for line in console.text.splitlines() if "succeeded" in line]
+        assert len(order) == 2, "the one that is best now runs"
+        rows = console.app.screen.query_one(Rows)
+        assert rows.keys[0] == first.id
+
+
+async def test_how_a_job_ends_is_seen_while_it_is_compared(session: FakeSession) -> None:
+    first, *others = session.jobs_now
+    session.jobs_now = (replace(first, state=JobState.RUNNING), *others)
+    async with opened(session) as console:
+        await compared(console)
+        await console.shows("running")
+        session.jobs_now = (replace(first, state=JobState.FAILED), *others)
+        session.time += FOLLOW_S
+        await console.shows("failed")
+
+
+async def test_jobs_that_have_ended_are_not_read_again(session: FakeSession) -> None:
+    async with opened(session) as console:
+        await compared(console)
+        await console.shows("0.8")
+        screen = console.app.screen
+        assert isinstance(screen, CompareScreen)
+        await console.until(lambda: not screen._stale and not screen._reading, "all is read")
+        read_at = screen._read_at
+        later = replace(console.app.picture, now=console.app.picture.now + 60.0)
+        screen.show(later)
+        assert screen._read_at == read_at
+        screen.show(replace(later, jobs=tuple(session.jobs_now[:2])))
+        assert screen._read_at == later.now, "one that is gone asks for a look"
