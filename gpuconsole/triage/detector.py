@@ -98,16 +98,23 @@ class Watch:
         With `every_s` hosts take turns: one of which only figures changed is looked at once in so
         many seconds, and not all at the same moment.
         """
+        looked_at, turns = self._hosts, self._turns
+        begun = now / every_s if every_s > 0.0 else 0.0
         for place, host in enumerate(snapshot.hosts):
-            seen, name = self._hosts.get(host.name), host.name
-            if seen is host and name not in touched:
+            name = host.name
+            seen, waits = looked_at.get(name), name not in touched
+            if waits and seen is host:
                 continue
             if every_s > 0.0:
-                turn = int(now / every_s + place * _SPREAD)
-                waits = seen is not None and seen.state is host.state and name not in touched
-                if waits and self._turns.get(name) == turn:
+                turn = int(begun + place * _SPREAD)
+                if (
+                    waits
+                    and turns.get(name) == turn
+                    and seen is not None
+                    and seen.state is host.state
+                ):
                     continue
-                self._turns[name] = turn
+                turns[name] = turn
             yield host
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
