@@ -632,8 +632,9 @@ def test_data_is_laid_beside_a_script_and_its_repository_stays_as_it_is(tmp_path
 
 
 def test_every_entry_names_recipes_that_there_are() -> None:
+    plans = truth.plans()
     for one in manifest.load().entries:
-        plan = truth.plan_of(one.id)
+        plan = plans.get(one.id)
         for recipe in (*one.data, *(plan.data if plan else ())):
             assert recipe["recipe"] in data.RECIPES, one.id
             parameters = {name: recipe[name] for name in recipe if name not in ("recipe", "path")}
