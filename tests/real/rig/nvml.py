@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from tests.real.rig.patience import PATIENCE_S
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
+NAME = "libnvidia-ml.so.1"
 
 
 def build(folder: Path) -> Path:
-    """Compile `libnvidia-ml.so.1` into the folder and return its path."""
-    library = folder / "libnvidia-ml.so.1"
-    command = ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
-    command += ["-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE), "-lpthread"]
-    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    """Put `libnvidia-ml.so.1` into the folder and return its path."""
+    library = folder / NAME
+    library.write_bytes(_compiled())
+    library.chmod(0o755)
     return library
+
+
+@cache
+def _compiled() -> bytes:
+    """Return the compiled library, which is the same for every lab of a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / NAME
+        command = ["gcc", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+        command += [f"-Wl,-soname,{NAME}", "-o", str(library), str(SOURCE), "-lpthread"]
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
+        return library.read_bytes()
 
 
 def why_not() -> str:
