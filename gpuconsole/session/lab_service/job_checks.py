@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from gpuconsole.config import PolicyName
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.services import MOST_REPLICAS, CheckKind, Restart
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import parse_time
+from gpuconsole.core.util.adapter import Adapter
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.lab_service.protocol import Wanted
@@ -129,8 +130,8 @@ class _Estimate(_Part):
     suggestions: tuple[dict[str, Any], ...] | None = None
 
 
-_TASK = TypeAdapter(_Task)
-_ESTIMATE = TypeAdapter(_Estimate)
+_TASK = Adapter(_Task)
+_ESTIMATE = Adapter(_Estimate)
 
 
 def require_sound(wanted: Wanted) -> None:

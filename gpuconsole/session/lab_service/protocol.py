@@ -38,7 +38,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import AfterValidator
 
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import ImageFacts, PruneResult, ResultFile
@@ -52,6 +52,7 @@ from gpuconsole.core.lab_service.audit import Act
 from gpuconsole.core.services import Replica
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import MIB
+from gpuconsole.core.util.adapter import Adapter
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import (
@@ -332,27 +333,27 @@ class Notified:
     """Why other ways are of no use from the lab's service."""
 
 
-MESSAGE = TypeAdapter(Message)
-NOTIFY = TypeAdapter(Notify)
-NOTIFIED = TypeAdapter(Notified)
-REQUEST = TypeAdapter(Request)
-SUBMISSION = TypeAdapter(Submission)
-ANSWER = TypeAdapter(Answer)
-REFUSAL = TypeAdapter(Refusal)
-MEASUREMENT = TypeAdapter(Measurement)
-OPERATION = TypeAdapter(Operation)
-PULLED = TypeAdapter(tuple[Pulled, ...])
-CHECKED = TypeAdapter(Checked)
-COPIED = TypeAdapter(Copied)
-CALIBRATED = TypeAdapter(HostCalibration)
-PRUNED = TypeAdapter(dict[str, PruneResult])
-IMAGES = TypeAdapter(tuple[ImageRecord, ...])
-DIGEST = TypeAdapter(str)
-IMAGE: TypeAdapter[ImageFacts | None] = TypeAdapter(ImageFacts | None)
-HEAD = TypeAdapter(HeadState)
-FILES = TypeAdapter(tuple[ResultFile, ...])
-ACTS = TypeAdapter(tuple[Act, ...])
-REPORT = TypeAdapter(UsageReport)
+MESSAGE = Adapter(Message)
+NOTIFY = Adapter(Notify)
+NOTIFIED = Adapter(Notified)
+REQUEST = Adapter(Request)
+SUBMISSION = Adapter(Submission)
+ANSWER = Adapter(Answer)
+REFUSAL = Adapter(Refusal)
+MEASUREMENT = Adapter(Measurement)
+OPERATION = Adapter(Operation)
+PULLED = Adapter(tuple[Pulled, ...])
+CHECKED = Adapter(Checked)
+COPIED = Adapter(Copied)
+CALIBRATED = Adapter(HostCalibration)
+PRUNED = Adapter(dict[str, PruneResult])
+IMAGES = Adapter(tuple[ImageRecord, ...])
+DIGEST = Adapter(str)
+IMAGE: Adapter[ImageFacts | None] = Adapter(ImageFacts | None)
+HEAD = Adapter(HeadState)
+FILES = Adapter(tuple[ResultFile, ...])
+ACTS = Adapter(tuple[Act, ...])
+REPORT = Adapter(UsageReport)
 
 _ERRORS: Mapping[str, type[ConsoleError]] = {
     "usage": UsageError,

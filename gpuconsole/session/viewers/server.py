@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter
-
 from gpuconsole.config import LabSettings
 from gpuconsole.core.containers import Lease
 from gpuconsole.core.fleet import FleetSnapshot
+from gpuconsole.core.util.adapter import Adapter
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UnreachableError
@@ -46,8 +45,8 @@ class Greeting:
     """The default image of each host."""
 
 
-GREETING = TypeAdapter(Greeting)
-NEWS = TypeAdapter(FleetChanges)
+GREETING = Adapter(Greeting)
+NEWS = Adapter(FleetChanges)
 
 
 class Share:
