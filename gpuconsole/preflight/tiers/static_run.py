@@ -30,7 +30,7 @@ MAX_DRAFTS = 3
 """Times a static program is written again for the shapes that it turns out to be fed with."""
 LEAST_GROWTH = 0.001
 """Share of the peak that counts, of what is kept by and by."""
-FEW_GROWTH = 0.05
+FEW_GROWTH = 0.5
 """The same for what is no more than `SMALL`: a loss in a list changes few answers."""
 STEPS, EPOCHS = 1000, 100
 """How many of them a training may have, to tell if what each keeps counts."""
@@ -201,15 +201,19 @@ def _growing(run: Run, trace: Trace) -> values.Unknown | None:
         step = progress.growth
     if step * STEPS > least:
         return run.gap(msg("something keeps what each step makes: memory grows by {mib} MiB a step",
-                           mib=f"{step / MIB:.2f}"))  # fmt: skip
+                           mib=_mib(step)))  # fmt: skip
     if epoch * EPOCHS > least:
         return run.gap(msg("something keeps what each epoch makes: memory grows by {mib} MiB each",
-                           mib=f"{epoch / MIB:.2f}"))  # fmt: skip
+                           mib=_mib(epoch)))  # fmt: skip
     if batches > least:
         return run.gap(
             "an evaluation keeps what it makes of each batch: how many it has is unknown"
         )
     return None
+
+
+def _mib(nbytes: int) -> str:
+    return f"{nbytes / MIB:.2f}" if nbytes > MIB / 200 else "less than 0.01"
 
 
 def _outcome(

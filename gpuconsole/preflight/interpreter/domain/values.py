@@ -7,9 +7,10 @@ Native objects answer to a script's attribute names only by the tables that the 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import ref
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.interpreter.domain import syntax
@@ -53,12 +54,32 @@ class SomeBytes(Unknown):
     """Unknown bytes, such as those of a file."""
 
 
+class Blocks(list[object]):
+    """Memory that lives as long as something that the script holds."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True)
 class Saved(Unknown):
     """What a saved file holds: as much as the network that takes it, once there is one."""
 
-    memory: list[object] = field(default_factory=list, compare=False)
+    memory: Blocks = field(default_factory=Blocks, compare=False)
     """What lives as long as it does."""
+    whole: ref[Blocks] | None = field(default=None, compare=False)
+    """The memory of the file that it is a part of."""
+
+    def part(self, found: Unknown) -> Saved:
+        """Return a part of it, `found` under a key: its memory is the file's."""
+        whole = self.whole or ref(self.memory)
+        return Saved(found.file, found.line, found.reason, found.root, whole=whole)
+
+    def take(self, blocks: Iterable[object]) -> None:
+        """Give it memory, unless it has some; what is part of a file that is gone has its own."""
+        home = self.whole() if self.whole is not None else None
+        home = self.memory if home is None else home
+        if not home:
+            home.extend(blocks)
 
 
 @dataclass(frozen=True, slots=True)

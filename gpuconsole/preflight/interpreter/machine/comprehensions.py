@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.values import More, Scope, Unknown, Value
+from gpuconsole.preflight.interpreter.machine.evaluations import Evaluation
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 
 if TYPE_CHECKING:
@@ -69,14 +70,18 @@ def _generate(
     walked = interp.eval(part.iter, scope)
     turns = Turns(interp, walked if at == 0 else None)
     items = interp.iterate(walked)
+    evaluation = Evaluation(interp)
     del walked
     for item in items:
         turns.count += 1
         more = lengths.rest(item)
+        evaluation.fill(interp, scope, collected)
         interp.assign(part.target, item if more is None else lengths.likeness(item), scope)
         truths = [interp.truth(interp.eval(test, scope)) for test in part.ifs]
         if False not in truths:
             _generate(interp, parts, at + 1, scope, collected, add, add_more)
+        if more is None:
+            evaluation.turned(interp, scope, collected)
         if more is not None or None in truths:
             whole = more is not None and not part.ifs and len(parts) == 1
             add_more(more if more and whole else lengths.fewer(interp.run, more))
@@ -88,6 +93,7 @@ def _generate(
                     _generate(interp, parts, 1, scope, collected, add, add_more)
             _others(interp, parts, turns, collected, add_more)
             return
+    evaluation.fill(interp, scope, collected)
 
 
 def _others(

@@ -14,7 +14,9 @@ from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.values import Scope, Value
 from gpuconsole.preflight.interpreter.machine.loop_summary import containers
 from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run
+from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.memory.trace import Storage
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -34,7 +36,8 @@ class Evaluation:
     """
 
     __slots__ = (
-        "_backwards", "_blocks", "_filled", "_first", "_last", "_open", "_turns", "_waiting"
+        "_backwards", "_blocks", "_filled", "_first", "_grown", "_last", "_open", "_turns",
+        "_waiting",
     )  # fmt: skip
 
     def __init__(self, interp: Interpreter) -> None:
@@ -42,49 +45,58 @@ class Evaluation:
         self._turns = 0
         self._backwards, self._blocks = run.progress.backwards, len(run.tape.ledger.sizes)
         self._first = self._last = 0
+        self._grown: dict[str, tuple[int, ...]] = {}
+        """Shapes of the arrays and tensors that have a name after the first turn."""
         self._filled: dict[int, tuple[int, ...]] = {}
         """Length and first items of each list after the first turn."""
         self._open: list[tuple[list[Value], int]] = []
         """Lists that still lack what the waiting batches add, and how much each adds."""
         self._waiting = 0
 
-    def turned(self, interp: Interpreter, scope: Scope) -> None:
-        """Look at what is kept after a turn."""
+    def turned(self, interp: Interpreter, scope: Scope, *more: list[Value]) -> None:
+        """Look at what is kept after a turn, `more` lists among it."""
         run = interp.run
         run.batch.left_out, run.batch.keeps = None, False
         self._turns += 1
         if not run.progress.optimizers or not self._is_one(run):
             return
         if self._turns == 1:
-            self._filled = {id(items): _identities(items) for items in _lists(scope) if items}
+            lists = [*_lists(scope), *more]
+            self._filled = {id(items): _identities(items) for items in lists if items}
             self._first = _held(run)
+            self._grown = {name: value.shape for name, value in scope.names.items()
+                           if isinstance(value, (Array, Tensor))}  # fmt: skip
         else:
             self._last = _held(run)
             run.batch.keeps = self._growth > SMALL
 
-    def fill(self, interp: Interpreter, scope: Scope) -> None:
+    def fill(self, interp: Interpreter, scope: Scope, *further: list[Value]) -> None:
         """Add what the batches keep that the loop's reader leaves out, if it leaves any out.
 
         Before the last turn that is all but what waits in the reader then; the rest comes after it.
         """
         run = interp.run
         left_out, run.batch.left_out = run.batch.left_out, None
-        for items, each in self._open:
-            _extend(interp, items, each, self._waiting, 1.0)
-        self._open.clear()
+        if self._waiting:
+            for items, each in self._open:
+                _extend(interp, items, each, self._waiting, 1.0)
+            self._join(interp, scope, self._waiting, 1)
+            self._open, self._waiting = [], 0
         if left_out is None or self._turns < 2 or not self._is_one(run):
             return
         growth = self._growth
         more = None if left_out.all is None else max(0, left_out.all - left_out.followed)
         self._waiting = min(more or 0, left_out.waiting)
-        lists = [(items, each) for items in _lists(scope) if (each := self._each(items))]
+        filled = [*_lists(scope), *further]
+        lists = [(items, each) for items in filled if (each := self._each(items))]
         tensors = [tensor for items, each in lists for tensor in _tensors(items[-each:])]
         own = sum(tensor.nbytes for tensor in tensors)
+        now = None if more is None else more - self._waiting
         for items, each in lists:
-            now = None if more is None else more - self._waiting
             _extend(interp, items, each, now, max(1.0, growth / own) if own else 1.0)
-        self._open = lists if self._waiting else []
-        if growth > SMALL and (more is None or not tensors):
+        self._open = lists
+        joined = self._join(interp, scope, now, self._turns - 1)
+        if growth > SMALL and (more is None or not (tensors or joined)):
             # Nothing that is known holds it: the memory is not known either.
             unseen = growth * (UNKNOWN if more is None else more)
             run.progress.unseen = max(run.progress.unseen, unseen)
@@ -99,6 +111,28 @@ class Evaluation:
         ran = len(run.tape.ledger.sizes) > self._blocks
         return ran and run.progress.backwards == self._backwards
 
+    def _join(self, interp: Interpreter, scope: Scope, more: int | None, seen: int) -> bool:
+        """Lengthen what each of the turns seen has put together with its own; tell whether that
+        is a tensor."""
+        run = interp.run
+        tensors = False
+        grown, self._grown = self._grown, {}
+        for name, before in grown.items():
+            value = scope.names.get(name)
+            if not isinstance(value, (Array, Tensor)) or value.shape == before:
+                continue
+            shape = _longer(before, value.shape, seen, more)
+            tensors = tensors or isinstance(value, Tensor)
+            if shape is None:
+                scope.names[name] = run.unknown("how many batches an evaluation has")
+                continue
+            self._grown[name] = shape
+            if isinstance(value, Tensor):
+                scope.names[name] = run.tensor(shape, value.dtype)
+            else:
+                scope.names[name] = Array(shape, value.dtype)
+        return tensors
+
     def _each(self, items: list[Value]) -> int:
         """Return how many items each turn has added to a list; 0 where that is not known."""
         before = self._filled.get(id(items), ())
@@ -106,6 +140,30 @@ class Evaluation:
             return 0
         each, rest = divmod(len(items) - before[0], self._turns - 1)
         return 0 if rest or each < 0 else each
+
+
+def _longer(
+    before: tuple[int, ...], now: tuple[int, ...], seen: int, more: int | None
+) -> tuple[int, ...] | None:
+    """Return the shape after `more` further turns; None where it has not grown along one axis."""
+    axes = [axis for axis, (a, b) in enumerate(zip(before, now, strict=False)) if a != b]
+    if more is None or len(before) != len(now) or len(axes) != 1:
+        return None
+    axis = axes[0]
+    each, rest = divmod(now[axis] - before[axis], seen)
+    if rest or each < 0:
+        return None
+    return (*now[:axis], now[axis] + each * more, *now[axis + 1 :])
+
+
+def whole(interp: Interpreter, items: list[Value]) -> list[Value]:
+    """Return what was just read to its end, with all batches of a reader that left some out."""
+    run = interp.run
+    left_out, run.batch.left_out = run.batch.left_out, None
+    if left_out is not None and len(items) == left_out.followed:
+        more = None if left_out.all is None else max(0, left_out.all - left_out.followed)
+        _extend(interp, items, 1, more, 1.0)
+    return items
 
 
 def _held(run: Run) -> int:
@@ -140,6 +198,9 @@ def _like(interp: Interpreter, item: Value, weight: float) -> Value:
     if isinstance(item, Tensor):
         storage = interp.run.storage(int(item.nbytes * weight), "activations")
         return Tensor(item.shape, item.dtype, storage)
+    if isinstance(item, Array) and item.keeps is not None:
+        storage = interp.run.storage(int(item.keeps.nbytes * weight), "activations")
+        return Array(item.shape, item.dtype, keeps=storage)
     if type(item) in (list, tuple):
         return type(item)(_like(interp, part, weight) for part in item)
     if type(item) is dict:
@@ -147,9 +208,12 @@ def _like(interp: Interpreter, item: Value, weight: float) -> Value:
     return item
 
 
-def _tensors(value: Value) -> Iterator[Tensor]:
+def _tensors(value: Value) -> Iterator[Storage]:
+    """Give the memory of tensors, and of arrays that are looked at in Paddle's memory."""
     if isinstance(value, Tensor):
-        yield value
+        yield value.storage
+    elif isinstance(value, Array) and value.keeps is not None:
+        yield value.keeps
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _tensors(part)

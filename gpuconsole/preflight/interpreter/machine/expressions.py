@@ -23,6 +23,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Length,
     Native,
     OneOf,
+    Saved,
     Scope,
     Share,
     SomeInt,
@@ -352,7 +353,8 @@ def _subscript(interp: Interpreter, node: ast.Subscript, scope: Scope) -> Value:
         if result is not None:
             return result
     if isinstance(target, Unknown):
-        return answers.part(interp, node, target)
+        part = answers.part(interp, node, target)
+        return target.part(part) if isinstance(target, Saved) else part
     return interp.subscript(target, key)
 
 

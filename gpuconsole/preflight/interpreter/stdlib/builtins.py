@@ -34,7 +34,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     formed,
     plain,
 )
-from gpuconsole.preflight.interpreter.machine import exceptions
+from gpuconsole.preflight.interpreter.machine import evaluations, exceptions
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, is_data, total_of
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -80,8 +80,8 @@ def _iterating(interp: Interpreter) -> dict[str, Callable[..., Value]]:
         "map": lambda run, function, *parts: _map(interp, function, parts), "filter": filter_,
         "iter": lambda run, items: python_values.Lazy(run_iter(items)),
         "next": lambda run, items, *d: _next(interp, items, *d),
-        "list": lambda run, items=(): list(run_iter(items)),
-        "tuple": lambda run, items=(): tuple(run_iter(items)),
+        "list": lambda run, items=(): evaluations.whole(interp, list(run_iter(items))),
+        "tuple": lambda run, items=(): tuple(evaluations.whole(interp, list(run_iter(items)))),
         "set": lambda run, items=(): (
             set(items) if isinstance(items, str) else _set(run, list(run_iter(items)))),
         "dict": lambda run, items=(), /, **k: _dict(interp, items, k),

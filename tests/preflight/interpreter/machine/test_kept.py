@@ -16,6 +16,7 @@ Scan = Callable[..., Analysis]
 TRAINING = """
 import copy
 import functools
+import numpy
 import paddle
 import paddle.nn as nn
 import paddle.nn.functional as F
@@ -75,6 +76,9 @@ def peak(scan: Scan, **parts: str) -> int:
         ({"epoch": "best = {k: v.clone() for k, v in net.state_dict().items()}"}, WEIGHTS),
         ({"before": "state = paddle.load('a.pdparams')\nnet.set_state_dict(state)"}, WEIGHTS),
         ({"before": "net.set_state_dict(paddle.load('a.pdparams'))"}, 0),
+        ({"before": "saved = paddle.load('a.pdparams')\nnet.set_state_dict(saved['net'])"},
+         WEIGHTS),
+        ({"before": "net.set_state_dict(paddle.load('a.pdparams')['net'])"}, 0),
         ({"before": "state = paddle.load('a.pdparams', return_numpy=True)\n"
                     "net.set_state_dict(state)"}, 0),
         ({"before": "paddle.summary(net, (2048, 784))"}, 13659176 - PLAIN),
@@ -138,6 +142,45 @@ def test_what_an_evaluation_puts_together_is_of_all_batches(scan: Scan) -> None:
     )
     assert plain > 100 * 2**20
     assert joined > 200 * 2**20
+
+
+@pytest.mark.parametrize(
+    "evaluation",
+    [
+        "outs = [net.a(x).detach() for x, _ in {loader}]\n    joined = paddle.concat(outs)",
+        "outs = None\n    for x, y in {loader}:\n        out = net.a(x).detach()\n"
+        "        outs = out if outs is None else paddle.concat([outs, out])",
+        "outs = []\n    for x, y in {loader}: outs.append(net.a(x).numpy())\n"
+        "    joined = paddle.to_tensor(numpy.concatenate(outs))",
+        "class Kept: pass\n    kept = Kept()\n    kept.outs = []\n"
+        "    for x, y in {loader}: kept.outs.append(net.a(x).detach())\n"
+        "    joined = paddle.concat(kept.outs)",
+    ],
+)
+def test_outputs_are_put_together_in_many_ways(scan: Scan, evaluation: str) -> None:
+    """Outputs of the first layer are 1 MiB a batch: at the end they are there twice, beside what
+    the epoch before has put together."""
+    loader = "paddle.io.DataLoader(Rows(102400), batch_size=1024)"
+    peak_mib = peak(scan, epoch=evaluation.format(loader=loader)) / 2**20
+    assert 200 < peak_mib < 340
+
+
+def test_arrays_that_grow_with_each_batch_have_the_length_of_all(scan: Scan) -> None:
+    loader = "paddle.io.DataLoader(Rows(8192), batch_size=1024)"
+    rows = (
+        f"rows = numpy.zeros([0, 256], 'float32')\n    for x, y in {loader}:\n"
+        "        rows = numpy.vstack([rows, net.a(x).numpy()])\n"
+        "    like = paddle.to_tensor(rows @ rows.T)"
+    )
+    assert peak(scan, epoch=rows) > 8192 * 8192 * 4
+
+
+def test_a_loader_made_a_list_has_all_its_batches(scan: Scan) -> None:
+    loader = "paddle.io.DataLoader(Rows({count}), batch_size=1024)"
+    some, all_ = (
+        peak(scan, before=f"data = list({loader.format(count=1024 * n)})") for n in (20, 100)
+    )
+    assert all_ - some == 80 * 1024 * (784 * 4 + 8)
 
 
 def test_an_evaluation_that_keeps_its_batches_keeps_all_of_them(scan: Scan) -> None:

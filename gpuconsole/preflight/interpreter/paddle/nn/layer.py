@@ -318,9 +318,9 @@ class Layer(Branch):
     @exposed.method("set_state_dict", "load_dict", "set_dict", "load_state_dict")
     def do_set_state_dict(self, run: Run, state: Value = None, *_: Value, **__: Value) -> Value:
         """Load weights: no sizes change, and what a file held lies beside them while it is kept."""
-        if isinstance(state, Saved) and not state.memory:
+        if isinstance(state, Saved):
             owned = [*self.parameters(), *self.buffers()]
-            state.memory.extend(run.storage(tensor.nbytes, "activations") for _, tensor in owned)
+            state.take(run.storage(tensor.nbytes, "activations") for _, tensor in owned)
         return ([], [])
 
     @exposed.method("forward")
