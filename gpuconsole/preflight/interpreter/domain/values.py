@@ -69,10 +69,10 @@ class Saved(Unknown):
     whole: ref[Blocks] | None = field(default=None, compare=False)
     """The memory of the file that it is a part of."""
 
-    def part(self, found: Unknown) -> Saved:
-        """Return a part of it, `found` under a key: its memory is the file's."""
+    def part(self, item: Unknown) -> Saved:
+        """Return a part of it, `item` under a key: its memory is the file's."""
         whole = self.whole or ref(self.memory)
-        return Saved(found.file, found.line, found.reason, found.root, whole=whole)
+        return Saved(item.file, item.line, item.reason, item.root, whole=whole)
 
     def take(self, blocks: Iterable[object]) -> None:
         """Give it memory, unless it has some; what is part of a file that is gone has its own."""
