@@ -31,11 +31,8 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
                 power_limit_w=device.power_limit_w,
             )
         if device.processes is not past_device.processes:
-            arrived = past_device.arrivals
             past_device.processes = device.processes
-            past_device.arrivals = {
-                process.pid: arrived.get(process.pid, at) for process in device.processes
-            }
+            _note_arrivals(past_device, at)
         if at <= past_device.at:
             continue
         if past_device.at != since:
@@ -62,3 +59,15 @@ def remember(past: dict[str, Past], devices: Sequence[Device], at: float) -> Non
             past_device.pages = device.retired_pages
         if past_device.links is None:
             past_device.links = device.nvlinks_up
+
+
+def _note_arrivals(past_device: Past, at: float) -> None:
+    """Note since when each process of a device is there; nothing where they are those of before."""
+    processes, arrived = past_device.processes, past_device.arrivals
+    if len(processes) == len(arrived):
+        for process in processes:
+            if process.pid not in arrived:
+                break
+        else:
+            return
+    past_device.arrivals = {process.pid: arrived.get(process.pid, at) for process in processes}
