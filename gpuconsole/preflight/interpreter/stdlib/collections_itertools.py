@@ -27,6 +27,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Value,
 )
+from gpuconsole.preflight.interpreter.machine import evaluations
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
 
@@ -213,16 +214,18 @@ def _count(run: Run, start: Value = 0, step: Value = 1) -> Iterator[Value]:
 
 
 def _cycle(run: Run, items: Value) -> Iterator[Value]:
-    # Walked over again, not stored: what a loader yields must not live longer than a turn.
-    while True:
+    """Give items again and again; every one of them is kept, all batches of a loader too."""
+    stored: list[Value] = []
+    if getattr(items, "label", "") == "DataLoader":
+        items = evaluations.whole(run.interp, list(run.interp.iterate(items)))
+        if lengths.more_in(items) is not None:
+            run.block(run.gap("itertools.cycle keeps every batch: how many there are is unknown"))
+    for item in run.interp.iterate(items):
+        stored.append(item)
+        yield item
+    while stored:
         run.interp.tick()
-        empty = True
-        for item in run.interp.iterate(items):
-            empty = False
-            yield item
-            item = None
-        if empty:
-            return
+        yield from stored
 
 
 def _repeat(run: Run, value: Value, times: Value = None) -> Iterator[Value]:

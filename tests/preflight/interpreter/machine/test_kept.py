@@ -213,6 +213,29 @@ def test_outputs_that_are_let_go_add_nothing(scan: Scan) -> None:
     assert some == all_
 
 
+def test_a_cycle_over_a_loader_keeps_all_its_batches(scan: Scan) -> None:
+    """Measured with Paddle 3.3.1: 16 batches of 128 rows are there from the second pass on."""
+    steps = (
+        "batches_ = itertools.cycle(paddle.io.DataLoader(Rows({count}), batch_size=128))\n"
+        "    for k in range(40):\n        x, y = next(batches_)\n"
+        "        F.cross_entropy(net(x), y).backward()\n        opt.step(); opt.clear_grad()"
+    )
+    some, all_ = (
+        peak(scan, above="import itertools", epoch=steps.format(count=128 * n)) for n in (8, 16)
+    )
+    assert all_ - some == 8 * 128 * (784 * 4 + 8)
+
+
+def test_a_cycle_over_an_unknown_number_of_batches_is_unknown(scan: Scan) -> None:
+    unknown = estimate(
+        scan,
+        above="import itertools, os",
+        before="rows = itertools.cycle(paddle.io.DataLoader(Rows(len(os.listdir('data'))), "
+        "batch_size=128))\nF.cross_entropy(net(next(rows)[0]), next(rows)[1]).backward()",
+    )
+    assert unknown.memory is None
+
+
 def test_a_remembered_result_is_made_once(scan: Scan) -> None:
     table = "@functools.lru_cache\ndef table(width):\n    return paddle.randn([width, 784])"
     once = peak(scan, above=table, step="table(1000)")
