@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Unknown
+from gpuconsole.core.estimate import BatchSource, Estimate, Explanation, Memory, Unknown
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.submission.script_edits import EditKind, apply_edits
 from gpuconsole.core.text import clean
@@ -385,6 +385,29 @@ class Analysis:
         )
         return Footprint(parts, tensors + workspace, tensors * factor + workspace)
 
+    def _either_way(
+        self, memory: Memory, batch: int, backend: Backend, context_mib: float | None
+    ) -> Memory:
+        """Return an estimate with a range that holds as well where the loader alone has the batch.
+
+        A number that is the loader's batch may say how much data there is, too: `BATCHES * BATCH`
+        rows. Whoever changes the loader leaves the data as they are, and fewer batches wait.
+        """
+        own = self.outcome(None, backend)
+        if not own.batch_key or own.batch_key.startswith(ARGUMENT):
+            return memory
+        at_loader = self._chosen(Setting(backend, batch, "", own.batch))
+        if at_loader.blocked or at_loader.faults or at_loader.batch != batch:
+            return memory
+        other = as_memory(
+            self._measure(at_loader, backend, AS_WRITTEN), backend, "static", context_mib
+        )
+        return replace(
+            memory,
+            low_mib=min(memory.low_mib, other.low_mib),
+            high_mib=max(memory.high_mib, other.high_mib),
+        )
+
     def estimate(
         self,
         batch_size: int | None = None,
@@ -411,6 +434,8 @@ class Analysis:
                 "static",
                 context_mib,
             )
+            if given and batch_size and variant == AS_WRITTEN and outcome.short_epochs:
+                memory = self._either_way(memory, batch_size, backend, context_mib)
         batch_source = BatchSource(str(self.script), 0, "given") if given else outcome.source
         method = (
             ()

@@ -259,3 +259,38 @@ def test_a_cached_property_stays_with_its_object(scan: Scan) -> None:
     step = {"before": "tables.table", "step": "pass"}
     kept = peak(scan, above=kind.format(kind="cached_property"), **step)
     assert kept == pytest.approx(PLAIN + 1000 * 784 * 4, rel=1e-4)
+
+
+SIZED = """
+import numpy as np
+import paddle
+BATCH_SIZE = 16
+class Rows(paddle.io.Dataset):
+    def __init__(self, count):
+        self.count = count
+    def __getitem__(self, place):
+        return np.zeros([784]), np.zeros([1], "int64")
+    def __len__(self):
+        return self.count
+paddle.set_default_dtype("float64")
+net = paddle.nn.Linear(784, 10)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+loader = paddle.io.DataLoader(Rows({count}), batch_size=BATCH_SIZE, drop_last=True)
+for epoch in range(10):
+    for x, y in loader():
+        loss = paddle.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        adam.step()
+        adam.clear_grad()
+"""
+
+
+def test_the_range_holds_whether_data_grow_with_the_batch_or_not(scan: Scan) -> None:
+    """Measured with Paddle 3.3.1 at a batch of 32: 856,688 bytes where the loader alone has it."""
+    grown = scan(SIZED.format(count="4 * BATCH_SIZE")).estimate(32, backend="cpu").memory
+    fixed = scan(SIZED.format(count=64)).estimate(32, backend="cpu").memory
+    assert grown is not None
+    assert fixed is not None
+    assert fixed.tensors_peak_mib * 2**20 == pytest.approx(856688, rel=0.03)
+    assert grown.tensors_peak_mib > 1.4 * fixed.tensors_peak_mib
+    assert grown.low_mib <= fixed.tensors_peak_mib
