@@ -391,7 +391,7 @@ class Analysis:
         """Return an estimate with a range that holds as well where the loader alone has the batch.
 
         A number that is the loader's batch may say how much data there is, too: `BATCHES * BATCH`
-        rows. Whoever changes the loader leaves the data as they are, and fewer batches wait.
+        rows. Where the loader alone is changed the data stay as they are, and fewer batches wait.
         """
         own = self.outcome(None, backend)
         if not own.batch_key or own.batch_key.startswith(ARGUMENT):
