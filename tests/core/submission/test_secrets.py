@@ -104,6 +104,13 @@ def test_what_is_wrong_is_told_without_a_value(tmp_path: Path, content: str | by
     assert SECRET not in f"{refused.value} {refused.value.hint}"
 
 
+def test_a_wrong_line_of_a_file_of_variables_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "A=1\n# a comment\n2B=3\n")
+    with pytest.raises(UsageError) as refused:
+        read_env_file(path, {})
+    assert str(refused.value.message) == f"{path}:3: expected NAME=VALUE, or NAME alone."
+
+
 def test_a_folder_a_pipe_and_nothing_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for name in (".", "pipe", "nothing"):
