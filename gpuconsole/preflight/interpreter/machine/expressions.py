@@ -134,9 +134,12 @@ def _call(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
 
 
 def _unknown_training(interp: Interpreter, target: Unknown, method: str) -> None:
-    """Give the memory up where what trains is not known: a loss or an optimizer."""
+    """Give the memory up where what trains is not known: a loss or an optimizer.
+
+    That of a training which was followed is known; this is another one, after it.
+    """
     if method in _TRAINING:
-        interp.run.block(interp.run.gap(target.reason))
+        interp.run.give_up(interp.run.gap(target.reason))
     elif method == "step" and interp.run.findings.lost is None:
         interp.run.findings.lost = target
 

@@ -261,6 +261,18 @@ def test_a_cached_property_stays_with_its_object(scan: Scan) -> None:
     assert kept == pytest.approx(PLAIN + 1000 * 784 * 4, rel=1e-4)
 
 
+def test_a_second_training_of_an_unknown_network_makes_the_memory_unknown(scan: Scan) -> None:
+    """The first one is known, and says nothing of how much the second one needs."""
+    training = (
+        "other = paddle.jit.load('saved')\n"
+        "opt = paddle.optimizer.Adam(parameters=other.parameters())\n"
+        "for x, y in batches():\n    loss = F.cross_entropy(other(x), y)\n    {step}"
+    )
+    trained = training.format(step="loss.backward()\n    opt.step()\n    opt.clear_grad()")
+    assert estimate(scan, after=trained).memory is None
+    assert estimate(scan, after=training.format(step="print(loss.shape)")).memory is not None
+
+
 SIZED = """
 import numpy as np
 import paddle

@@ -132,11 +132,17 @@ class Run:
 
     def block(self, unknown: Unknown) -> None:
         """Record that the memory is unknown, unless the steady state is already known."""
-        self.note_unknown(unknown)
         if self.progress.cycles < CYCLES:
-            if self.findings.blocking is None:
-                self.blocked_at = self.steps
-            self.findings.block(unknown)
+            self.give_up(unknown)
+        else:
+            self.note_unknown(unknown)
+
+    def give_up(self, unknown: Unknown) -> None:
+        """Record that the memory is unknown, whatever is known of it so far."""
+        self.note_unknown(unknown)
+        if self.findings.blocking is None:
+            self.blocked_at = self.steps
+        self.findings.block(unknown)
 
     def fault(self, message: str, shapes: Sequence[tuple[int, ...]] = ()) -> Unknown:
         """Report that the script fails at the line being run; return what its result is.
