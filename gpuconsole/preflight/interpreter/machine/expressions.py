@@ -136,10 +136,13 @@ def _call(interp: Interpreter, node: ast.Call, scope: Scope) -> Value:
 def _unknown_training(interp: Interpreter, target: Unknown, method: str) -> None:
     """Give the memory up where what trains is not known: a loss or an optimizer.
 
-    That of a training which was followed is known; this is another one, after it.
+    That of a training which was followed is known, but not that of one after it: its optimizer has
+    not stepped.
     """
+    run = interp.run
     if method in _TRAINING:
-        interp.run.give_up(interp.run.gap(target.reason))
+        lose = run.give_up if 0 in run.progress.steps_of else run.block
+        lose(run.gap(target.reason))
     elif method == "step" and interp.run.findings.lost is None:
         interp.run.findings.lost = target
 
