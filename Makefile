@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV ?= uv
 LOWEST ?= .venv-lowest
 # A shard keeps a third of a core busy, for it mostly waits; each takes up to 1.5 GB of memory.
-SHARDS ?= 8
+SHARDS ?= 5
 # A file is a shard's portion, in the order of tests/real/conftest.py. A test that stands still says
 # where after 20 minutes and ends the run.
 SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
