@@ -206,9 +206,7 @@ def _growing(run: Run, trace: Trace) -> values.Unknown | None:
         return run.gap(msg("something keeps what each epoch makes: memory grows by {mib} MiB each",
                            mib=_mib(epoch)))  # fmt: skip
     if batches > least:
-        return run.gap(
-            "an evaluation keeps what it makes of each batch: how many it has is unknown"
-        )
+        return run.gap("something keeps what each batch makes, and not all batches were followed")
     return None
 
 

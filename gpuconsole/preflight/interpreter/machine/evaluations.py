@@ -98,8 +98,7 @@ class Evaluation:
         joined = self._join(interp, scope, now, self._turns - 1)
         if growth > SMALL and (more is None or not (tensors or joined)):
             # Nothing that is known holds it: the memory is not known either.
-            unseen = growth * (UNKNOWN if more is None else more)
-            run.progress.unseen = max(run.progress.unseen, unseen)
+            _unseen(run, growth * (UNKNOWN if more is None else more))
 
     @property
     def _growth(self) -> int:
@@ -124,7 +123,7 @@ class Evaluation:
             shape = _longer(before, value.shape, seen, more)
             tensors = tensors or isinstance(value, Tensor)
             if shape is None:
-                scope.names[name] = run.unknown("how many batches an evaluation has")
+                scope.names[name] = run.unknown("how many batches are kept")
                 continue
             self._grown[name] = shape
             if isinstance(value, Tensor):
@@ -166,6 +165,10 @@ def whole(interp: Interpreter, items: list[Value]) -> list[Value]:
     return items
 
 
+def _unseen(run: Run, nbytes: int) -> None:
+    run.progress.unseen = max(run.progress.unseen, nbytes)
+
+
 def _held(run: Run) -> int:
     """Return the bytes alive, those of batches among them: as many wait after each turn."""
     return run.tape.kept() + run.tape.ledger.live("inputs")
@@ -183,12 +186,16 @@ def _identities(items: list[Value]) -> tuple[int, ...]:
 def _extend(
     interp: Interpreter, items: list[Value], each: int, more: int | None, weight: float
 ) -> None:
-    """Add to a list what so many turns add, each tensor with `weight` times its own memory."""
-    run = interp.run
+    """Add to a list what so many turns add, each tensor with `weight` times its own memory.
+
+    What is too much, or of an unknown number of turns, counts as memory that no trace has.
+    """
+    run, last = interp.run, items[-each:]
     if more is None or each * more > MOST:
-        lengths.open_up(run, items, run.unknown("how many batches an evaluation has"))
+        own = weight * sum(memory.nbytes for memory in _tensors(last))
+        _unseen(run, int(own) * (UNKNOWN if more is None else more))
+        lengths.open_up(run, items, run.unknown("how many batches are kept"))
         return
-    last = items[-each:]
     for _ in range(more):
         items.extend(_like(interp, item, weight) for item in last)
 

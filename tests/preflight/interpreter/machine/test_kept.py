@@ -98,7 +98,7 @@ def test_the_peak_is_that_of_paddle(scan: Scan, parts: dict[str, str], bytes_mor
         ({"above": "@functools.lru_cache(None)\ndef table(i):\n    return paddle.randn([100, 784])",
           "step": "table(i + epoch * 10)"}, "each step makes"),
         ({"epoch": "outs = []\n    for x, y in batches(9, 256): outs.append(net(x).detach())"},
-         "an evaluation keeps"),
+         "each batch makes"),
     ],
 )  # fmt: skip
 def test_what_grows_as_long_as_it_runs_is_unknown(
@@ -234,6 +234,21 @@ def test_a_cycle_over_an_unknown_number_of_batches_is_unknown(scan: Scan) -> Non
         "batch_size=128))\nF.cross_entropy(net(next(rows)[0]), next(rows)[1]).backward()",
     )
     assert unknown.memory is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"epoch": EVALUATION.format(count=1024 * 6000, keep="outs.append(net(x))", end="pass")},
+        {"before": "data = list(paddle.io.DataLoader(Rows(1024 * 6000), batch_size=1024))"},
+        {"before": "data = list(paddle.io.DataLoader(Rows(len(__import__('os').listdir('d'))), "
+                   "batch_size=1024))"},
+    ],
+)  # fmt: skip
+def test_what_too_many_batches_keep_is_unknown(scan: Scan, parts: dict[str, str]) -> None:
+    answer = estimate(scan, **parts)
+    assert answer.memory is None
+    assert "each batch makes" in str(answer.unknowns[0].reason)
 
 
 def test_a_remembered_result_is_made_once(scan: Scan) -> None:
