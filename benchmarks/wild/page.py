@@ -1,4 +1,4 @@
-"""Writes the tables of the corpus and of its runs into docs/accuracy.md."""
+"""Writes the tables of the corpus and of its runs into docs/accuracy.md and its history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks.wild import goals, judging, manifest, records, running
 from benchmarks.wild.manifest import Entry
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, HISTORY = DOCS / "accuracy.md", DOCS / "accuracy-history.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
 GOALS_BEGIN, GOALS_END = "<!-- goals: begin -->", "<!-- goals: end -->"
 DECIDING = ("third-party-15", "suites-10")
@@ -108,13 +109,18 @@ def counted_table(corpus: manifest.Manifest) -> str:
     return "".join(rows)
 
 
-def with_table(
+def with_goals(text: str) -> str:
+    """Return docs/accuracy.md with the goals between their marks; raises ValueError where they are
+    missing."""
+    return _between(text, GOALS_BEGIN, GOALS_END, goals.table(DECIDING))
+
+
+def with_runs(
     text: str, first: Sequence[Mapping[str, Any]], latest: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return a page with its tables between their marks; raises ValueError where they are
+    """Return the history with its tables between their marks; raises ValueError where they are
     missing."""
     text = _between(text, COUNTED_BEGIN, COUNTED_END, counted_table(manifest.load()))
-    text = _between(text, GOALS_BEGIN, GOALS_END, goals.table(DECIDING))
     return _between(text, BEGIN, END, table(first, latest))
 
 
@@ -127,6 +133,7 @@ def _between(text: str, begin: str, end: str, made: str) -> str:
 
 
 def write() -> None:
-    """Write the tables into the page."""
-    text = PAGE.read_text("utf-8")
-    PAGE.write_text(with_table(text, records.load(), records.load(records.LATEST)), "utf-8")
+    """Write the tables into both pages."""
+    PAGE.write_text(with_goals(PAGE.read_text("utf-8")), "utf-8")
+    runs = records.load(), records.load(records.LATEST)
+    HISTORY.write_text(with_runs(HISTORY.read_text("utf-8"), *runs), "utf-8")

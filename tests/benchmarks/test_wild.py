@@ -433,17 +433,17 @@ def test_a_run_that_would_spoil_the_records_is_refused(
     assert refused.value.code == 2
 
 
-def test_the_page_has_the_table_of_the_records() -> None:
-    text = page.PAGE.read_text("utf-8")
-    made = page.with_table(text, records.load(), records.load(records.LATEST))
-    assert text == made, "run: python -m benchmarks.wild --page"
+def test_the_pages_have_the_tables_of_the_records() -> None:
+    goals, runs = page.PAGE.read_text("utf-8"), page.HISTORY.read_text("utf-8")
+    again = page.with_runs(runs, records.load(), records.load(records.LATEST))
+    assert runs == again, "run: python -m benchmarks.wild --page"
+    assert goals == page.with_goals(goals), "run: python -m benchmarks.wild --page"
 
 
 def test_the_table_says_when_and_of_which_version() -> None:
     first, latest = [a_run(before=True), a_run()], [a_run(commit="def")]
-    marks = f"{page.COUNTED_BEGIN}\n{page.COUNTED_END}\n{page.GOALS_BEGIN}\n{page.GOALS_END}\n"
-    marks += f"{page.BEGIN}\nold\n{page.END}\n"
-    text = page.with_table(f"a\n{marks}z\n", first, latest)
+    marks = f"{page.COUNTED_BEGIN}\n{page.COUNTED_END}\n{page.BEGIN}\nold\n{page.END}\n"
+    text = page.with_runs(f"a\n{marks}z\n", first, latest)
     rows = [line.split(" | ")[2:4] for line in text.splitlines() if line.startswith("| b |")]
     assert rows == [
         ["before", "2026-01-02, abc"],
@@ -452,7 +452,7 @@ def test_the_table_says_when_and_of_which_version() -> None:
     ]
     assert "old" not in text
     with pytest.raises(ValueError, match="no marks"):
-        page.with_table("no marks", [], [])
+        page.with_runs("no marks", [], [])
 
 
 def test_a_run_is_judged_by_the_truth_that_is_known_now(monkeypatch: pytest.MonkeyPatch) -> None:
