@@ -7,7 +7,7 @@
                               [--python PYTHON --libraries TEXT] [--without-data]
     python -m benchmarks.wild --corpus FOLDER --batch third-party-1 --tier static --times
                               --product CHECKOUT    how long the first run's questions take alone
-    python -m benchmarks.wild --page                write the tables of docs/accuracy.md and its history
+    python -m benchmarks.wild --page                write the tables of docs/accuracy*.md
     python -m benchmarks.wild --goals NAME,NAME     hold first runs against the goals
 
 The corpus is a manifest of public repositories; nothing of them is in this repository. A script is

@@ -52,15 +52,16 @@ ON_CPU: Mapping[Tier, Shares] = MappingProxyType({
     "history": Shares(0.90, 0.05, 0.03),
 })  # fmt: skip
 """From those of the generated loops 1000-1239 with an even hash, and, for the meta tier, from the
-first runs on code that people wrote (docs/accuracy-history.md, `python -m benchmarks.chances --loops`). On
-devices, with workspaces and kernels of their own, no such shares are known."""
+first runs on code that people wrote (docs/accuracy-history.md, `python -m benchmarks.chances --loops`).
+On devices, with workspaces and kernels of their own, no such shares are known."""
 DOUBTFUL_ON_CPU = Shares(0.10, 0.30, 0.55)
 """The same of answers with one of the flags DOUBTFUL."""
 UNREACHED = "unreached"
 """Flag of answers that allow for an evaluation that was not reached."""
 UNREACHED_ON_CPU = Shares(0.45, 0.05)
 """The same of these: of ten configurations with an evaluation of larger batches that was not
-reached, seven took far more (docs/accuracy-history.md), of scripts with one of the same size hardly any."""
+reached, seven took far more (docs/accuracy-history.md), of scripts with one of the same size
+hardly any."""
 
 
 def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
