@@ -53,7 +53,8 @@ ON_CPU: Mapping[Tier, Shares] = MappingProxyType({
 })  # fmt: skip
 """From those of the generated loops 1000-1239 with an even hash, and, for the meta tier, from the
 first runs on code that people wrote (docs/accuracy-history.md,
-`python -m benchmarks.chances --loops`). On devices, with workspaces and kernels of their own, no such shares are known."""
+`python -m benchmarks.chances --loops`). On devices, with workspaces and kernels of their own, no
+such shares are known."""
 DOUBTFUL_ON_CPU = Shares(0.10, 0.30, 0.55)
 """The same of answers with one of the flags DOUBTFUL."""
 UNREACHED = "unreached"
