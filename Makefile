@@ -9,7 +9,8 @@ SHARDS ?= 5
 # A file is a shard's portion, in the order of tests/real/conftest.py. A test that stands still says
 # where after 20 minutes and ends the run.
 SHARDED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
-  -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
+  -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true \
+  -o tmp_path_retention_policy=failed
 
 # An environment that could not be finished must not be taken for one the next time.
 .DELETE_ON_ERROR:

@@ -63,6 +63,17 @@ def _isolated_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_power_cut() -> Iterator[None]:
+    """Let the journals of tests not wait for the disk: tests in which something is killed at every
+    step wait for little else. What a killed process has written stays."""
+    from gpuconsole.state import database
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "SYNCHRONOUS", "OFF")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _one_process_reads_scripts() -> Iterator[None]:
     """Let a reader that is closed leave its process to the next, as the questions of one console
     share one: starting it takes longer than most tests do."""

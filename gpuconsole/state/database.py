@@ -23,6 +23,8 @@ from gpuconsole.state.journal_guard import Guard, JournalLostError
 from gpuconsole.state.migrations import VERSION, migrate
 
 BUSY_TIMEOUT_S = 2.0
+SYNCHRONOUS = "FULL"
+"""What is written is on the disk before the next step, so that a power cut loses no job."""
 _TROUBLES = (
     ("locked", "Journal is locked", "Another program holds {path}.", "Try again in a moment."),
     ("busy", "Journal is locked", "Another program holds {path}.", "Try again in a moment."),
@@ -242,7 +244,7 @@ class Database:
             )
         if not self.read_only:
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         self._connection.execute("PRAGMA foreign_keys = ON")
         if version < VERSION:
             self._migrate(version)

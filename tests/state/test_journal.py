@@ -402,6 +402,22 @@ def test_many_consoles_open_a_new_journal_at_once(tmp_path: Path) -> None:
     assert len(ids.pop().strip()) == 32
 
 
+def test_what_is_written_survives_a_power_cut(tmp_path: Path) -> None:
+    # In a process of its own: the tests' journals do not wait for the disk.
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from gpuconsole.state import Journal\n"
+        "journal = Journal(Path(sys.argv[1]), clock=time.time)\n"
+        "print(journal._database._connection.execute('PRAGMA synchronous').fetchone()[0])\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    full = "2"
+    assert asked.stdout.strip() == full, asked.stderr
+
+
 def test_ids_sort_by_time_and_do_not_repeat() -> None:
     ids = [new_job_id(1_800_000_000.0 + second) for second in range(1000)]
     assert ids == sorted(ids)

@@ -140,12 +140,18 @@ class LabDocker:
         """End the engine and its containers."""
         if self._process is None:
             return
+        supervised = (self.root / "exec" / "containerd" / "containerd.pid").read_text().strip()
         self._signal("TERM")
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        deadline = time.monotonic() + PATIENCE_S
+        # Once its containerd has ended there is nothing left that the engine has to do, yet it
+        # sleeps for a second before it looks.
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if not Path("/proc", supervised).exists():
+                break
+            time.sleep(0.01)
+        self._process.kill()
+        self._process.wait()
+        (self.root / "pid").unlink(missing_ok=True)
         self._process = None
 
     def restart(self) -> None:

@@ -1,8 +1,12 @@
 """The lab's service under a flood: hundreds of jobs of users who compete, and a service that is
-killed in each state of its jobs."""
+killed in each state of its jobs.
+
+`GPUCONSOLE_FLOOD` says how many jobs, 200 where it is not set.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +28,7 @@ from tests.real.rig.sessions import wait_until
 
 pytestmark = pytest.mark.real
 
+FLOOD = int(os.environ.get("GPUCONSOLE_FLOOD") or 200)
 DEVICES = 16
 BUSY = 13
 """Devices that a stream of jobs keeps busy: four fifths."""
@@ -139,13 +144,14 @@ def flooded(docker_lab: Lab, tmp_path: Path) -> Iterator[Flooded]:
             starts.close()
 
 
-def test_500_jobs_of_three_users_while_the_service_is_killed(flooded: Flooded) -> None:
+def test_hundreds_of_jobs_of_three_users_while_the_service_is_killed(flooded: Flooded) -> None:
     service = flooded.service
-    flooded.sweep("ada", 300, 0.5)
+    flooded.sweep("ada", 3 * FLOOD // 5, 0.5)
     flooded.kill_when(lambda: flooded.jobs(JobState.QUEUED), "jobs wait")
-    flooded.sweep("bob", 100, 0.5)
-    flooded.sweep("cy", 98, 0.5)
+    flooded.sweep("bob", FLOOD // 5, 0.5)
+    flooded.sweep("cy", FLOOD // 5 - 2, 0.5)
     known = {job.id: job.user for job in flooded.jobs()}
+    assert len(known) == 3 * FLOOD // 5 + 2 * (FLOOD // 5) - 2
     before = len(flooded.starts.jobs)
     waiting = Counter(job.user for job in flooded.jobs(JobState.QUEUED))
     flooded.kill_when(lambda: flooded.jobs(JobState.LAUNCHING), "one is launched")
@@ -172,33 +178,18 @@ def test_500_jobs_of_three_users_while_the_service_is_killed(flooded: Flooded) -
     assert flooded.job(unwanted).state is JobState.CANCELLED
 
     wait_until(
-        lambda: len(flooded.jobs(*ENDED)) == 500, within_s=20 * PATIENCE_S, what="all have ended"
+        lambda: len(flooded.jobs(*ENDED)) == len(known) + 2,
+        within_s=20 * PATIENCE_S,
+        what="all have ended",
     )
-    assert Counter(flooded.job(job).state for job in known) == {JobState.SUCCEEDED: 498}
+    assert Counter(flooded.job(job).state for job in known) == {JobState.SUCCEEDED: len(known)}
     # None lost, none started twice.
     assert Counter(flooded.starts.jobs) == Counter(job.id for job in flooded.jobs())
-    # Who came later did not wait for the 300 of who came first.
+    # Who came later did not wait for all of who came first.
     served = [known[job] for job in flooded.starts.jobs[before:] if job in known]
     contested = served[: waiting["bob"] + waiting["cy"]]
     print("started while all three had jobs waiting:", Counter(contested))
     assert contested.count("ada") < len(contested) / 2
-
-
-def test_a_large_job_passes_a_stream_of_small_ones(flooded: Flooded) -> None:
-    """User A asks for half of the devices with a priority; jobs of user B keep most of them busy,
-    and go on coming."""
-    service = flooded.service
-    flooded.sweep("bob", 80, 8)
-    wait_until(lambda: len(flooded.jobs(JobState.RUNNING)) > DEVICES * 0.8, what="the lab is busy")
-    large = service.submit("dot", *KNOWN, "--devices", "8", "--priority", "100")
-    queued_at = flooded.job(large).queued_at
-    flooded.sweep("bob", 80, 8)
-    flooded.wait_for(large, JobState.RUNNING, *ENDED)
-    first = flooded.job(large).attempts[0].started_at
-    assert first is not None
-    passed = [job for job in flooded.jobs() if job.user == "bob" and _began(job, queued_at, first)]
-    print(f"the large job started after {first - queued_at:.0f} s; {len(passed)} jobs went first")
-    assert len(passed) <= DEVICES
 
 
 def test_a_large_job_starts_within_a_minute_beside_a_stream_of_one_minute_jobs(
