@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,10 +16,9 @@ import yaml
 
 from tests.real.rig.patience import PATIENCE_S
 
-paddle = pytest.importorskip("paddle", reason="needs Paddle")
-
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.skipif(importlib.util.find_spec("paddle") is None, reason="needs Paddle"),
     pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root"),
 ]
 TRAIN = """

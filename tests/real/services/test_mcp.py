@@ -7,17 +7,17 @@ import json
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import StdioServerParameters
-from mcp.client.session import ClientSession
-from mcp.client.stdio import stdio_client
 
 from tests.real.rig.hosts import Lab
 from tests.real.rig.lab_queue import RIGHTS, USERS, served
 from tests.real.rig.sessions import COUNT, Desk, job_is, let_go, seen
 from tests.real.services.test_road import TRAIN
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
 
 pytestmark = pytest.mark.real
 
@@ -26,6 +26,11 @@ pytestmark = pytest.mark.real
 async def client(
     command: Sequence[str], env: dict[str, str], folder: Path
 ) -> AsyncIterator[ClientSession]:
+    # It takes seconds to import, and most shards run other files.
+    from mcp import StdioServerParameters
+    from mcp.client.session import ClientSession
+    from mcp.client.stdio import stdio_client
+
     server = StdioServerParameters(command=command[0], args=list(command[1:]), env=env, cwd=folder)
     async with (
         stdio_client(server) as (heard, said),
