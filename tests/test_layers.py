@@ -1,4 +1,4 @@
-"""The direction of imports, proved by importing each room in a fresh process."""
+"""The direction of imports, proved by importing rooms in fresh processes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ print(json.dumps(found))
 
 
 def _modules() -> dict[str, list[str]]:
+    """Return the modules of each room that may import something heavy, and of all others as one."""
     rooms: dict[str, list[str]] = {}
     for module in pkgutil.walk_packages(gpuconsole.__path__, "gpuconsole."):
         parts = module.name.split(".")
         # Agent, probe and meta tier run elsewhere, with the Python that is there.
         if {"agent", "probe", "meta", "data"} & set(parts) or parts[-1] == "__main__":
             continue
-        rooms.setdefault(parts[1], []).append(module.name)
+        room = parts[1] if parts[1] in ALLOWED else "others"
+        rooms.setdefault(room, []).append(module.name)
     return rooms
 
 
