@@ -193,6 +193,11 @@ class Scope:
         """Names that functions made here may read: these alone outlive the call."""
         self.declared: dict[str, Scope] = {}
 
+    def module_name(self) -> Value:
+        """Return the name of the module that it lies in, "" where it has none."""
+        holder = self.find("__name__")
+        return holder.names["__name__"] if holder is not None else ""
+
     def find(self, name: str) -> Scope | None:
         """Return the scope that holds `name`; class bodies are seen only by themselves."""
         scope: Scope | None = self
@@ -278,16 +283,19 @@ class Function:
 class UserClass:
     """A class of the script; `native` is the library class at the root of its bases, if any.
 
-    `meta` is the metaclass of the script's own that makes it, if there is one.
+    `meta` is the metaclass of the script's own that makes it, if there is one; `doc` and `module`
+    are its `__doc__` and `__module__`.
     """
 
-    __slots__ = ("attrs", "bases", "line", "meta", "name", "native")
+    __slots__ = ("attrs", "bases", "doc", "line", "meta", "module", "name", "native")
 
     def __init__(self, name: str, bases: tuple[Value, ...], line: int) -> None:
         self.name = name
         self.bases = bases
         self.line = line
         self.attrs: dict[str, Value] = {}
+        self.doc: Value = ""
+        self.module: Value = ""
         self.native: type[Native] | None = None
         self.meta: UserClass | None = None
         for base in bases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
@@ -104,7 +105,8 @@ def _module_attr(interp: Interpreter, value: UserModule, name: str) -> Value:
 
 
 def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
-    member = value.find(name)
+    # Every class has a `__doc__` of its own: None where it has no text.
+    member = value.attrs.get(name, MISSING) if name == "__doc__" else value.find(name)
     function = grad_mode.innermost(member)
     if isinstance(function, Function) and function.kind == "class":
         return _bound(member, function, value)
@@ -121,7 +123,7 @@ def _class_attr(interp: Interpreter, value: UserClass, name: str) -> Value:
     if name in ("__mro__", "__bases__"):
         return tuple(value.mro()) if name == "__mro__" else value.bases
     if name in ("__module__", "__doc__"):
-        return ""
+        return value.module if name == "__module__" else value.doc
     shared = None if value.native is None else exposed.of(value.native).of_class.get(name)
     if shared is not None:
         return NativeFunction(partial(_with_class, shared, value), name)
@@ -152,11 +154,24 @@ def _native_class_attr(interp: Interpreter, value: NativeClass, name: str) -> Va
     return interp.run.unknown(f"{value.name}.{name} is not known to the analysis")
 
 
+def _doc(function: Function) -> str | None:
+    """Return the text that a function begins with."""
+    first: ast.stmt | None = function.body[0] if function.body else None
+    content = first.value if isinstance(first, ast.Expr) else None
+    if isinstance(content, ast.Constant) and isinstance(content.value, str):
+        return content.value
+    return None
+
+
 def _function_attr(interp: Interpreter, value: Value, name: str) -> Value:
     if name == "__name__":
         inner = grad_mode.innermost(value)
         inner = inner.function if isinstance(inner, BoundMethod) else inner
         return getattr(inner, "name", "")
+    if isinstance(value, (Function, BoundMethod)) and name in ("__doc__", "__module__"):
+        function = value.function if isinstance(value, BoundMethod) else value
+        if isinstance(function, Function):
+            return _doc(function) if name == "__doc__" else function.scope.module_name()
     if isinstance(value, NativeFunction) and value.name in _MAPPINGS and name != "fromkeys":
         return NativeFunction(partial(_unbound, name), f"dict.{name}")
     if isinstance(value, NativeFunction) and value.name in _OF_TYPES:

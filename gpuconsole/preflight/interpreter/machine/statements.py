@@ -202,6 +202,13 @@ def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> None:
     named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     bases = tuple(introspection.class_bases([interp.eval(base, scope) for base in named]))
     new_class = UserClass(node.name, bases, node.lineno)
+    new_class.doc = ast.get_docstring(node, clean=False)
+    written = issubclass(
+        new_class.native or object, (dataclasses_enum.Member, dataclasses_enum.Record)
+    ) or any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+    if new_class.doc is None and written:
+        new_class.doc = interp.run.unknown("the text that Python writes for a class")
+    new_class.module = scope.module_name()
     for base in bases:
         if isinstance(base, Unknown):
             interp.run.note_unknown(base)

@@ -91,6 +91,16 @@ try:
     raise ValueError("bad thing")
 except ValueError as error:
     said = str(error), f"{error}"
+class Worded(Down):
+    "Counts."
+    def stop(self):
+        '''Ends
+        here.'''
+class Wordless(Worded):
+    def stop(self):
+        return "no text"
+def documented():
+    "Says."
 """
 EXPRESSIONS = """
 by_node[a], a in by_node, len({a, b, a}), {Node: 3}[Node], {int: "i", str: "s"}[int]
@@ -105,6 +115,9 @@ Only(3).n, Only(5).n
 [one.n for one in (One(3), One(5))]
 counted
 sent, first_out, list(ordered), deque(maxlen=3).maxlen, said
+Worded.__doc__, Wordless.__doc__, Worded.stop.__doc__, Worded(1).stop.__doc__
+Wordless.stop.__doc__, documented.__doc__, Down.__doc__, (lambda: 1).__doc__
+Worded.stop.__module__ == documented.__module__ == Worded.__module__ == __name__
 issubclass(bool, int), pow(2, 5, 7), "%(a)d-%(b)s" % {"a": 1, "b": "x"}
 """.strip().splitlines()
 
