@@ -74,7 +74,8 @@ class Plan:
     batches: tuple[int | None, ...]
     """None stands for the sizes that the script has by itself: loaders keep theirs."""
     how: str
-    """`call`: the loaders' batch size is replaced; else the flag that sets it."""
+    """`call`: the loaders' batch size is replaced; else the flag that sets it, or, with `{batch}`
+    in the place of the size, the arguments that do."""
     argv: tuple[str, ...] = ()
     """Further arguments, such as to do without weights that would be downloaded."""
     loop: bool = False
@@ -144,11 +145,11 @@ def _once(
         root = Path(temporary) / "project"
         copy(entry, plan, corpus, root)
         out = Path(temporary) / "out.json"
-        how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
+        how, sized, first = setting(plan, batch)
         command = [
             sys.executable, "-W", "ignore", "-m", "benchmarks.wild.truth", "--child", "--script",
             str(root / entry.script), "--batch", str(batch or 1), *how, "--out", str(out),
-            f"--argv={' '.join((*entry.argv, *plan.argv))}",
+            f"--argv={' '.join((*entry.argv, *plan.argv, *sized))}",
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
@@ -157,12 +158,21 @@ def _once(
             truth.HARNESS_AT: str(options.harness), WORKDIR: str(root / entry.workdir),
             ROOT: str(root), LOOP: "1" if plan.loop else "",
             MADE_UP: "1" if plan.made_up else "", WANTED: str(plan.steps or MANY),
-            EPOCH: str(plan.epoch), FIRST: str(OWN_SIZES if batch is None else plan.first),
+            EPOCH: str(plan.epoch), FIRST: str(first),
         }  # fmt: skip
         said, ended = run(command, environment, options.limit)
         if not out.exists():
             return {"error": f"{ended}: {said[-1500:]}"}
         return whole_run(json.loads(out.read_text()))
+
+
+def setting(plan: Plan, batch: int | None) -> tuple[list[str], list[str], int]:
+    """Return how a batch size is set: words for the harness, further arguments of the script, and
+    how many of its loaders and samplers get the size by themselves."""
+    if "{batch}" in plan.how:
+        return ["--how", "call"], plan.how.format(batch=batch).split(), OWN_SIZES
+    how = ["--how", "call"] if plan.how == "call" else ["--how", "argv", f"--flag={plan.how}"]
+    return how, [], OWN_SIZES if batch is None else plan.first
 
 
 def copy(entry: Entry, plan: Plan, corpus: Path, root: Path) -> None:

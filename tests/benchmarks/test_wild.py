@@ -108,6 +108,9 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert corpus.held_out >= {"suites-11", "third-party-16"}
     assert sum(one.has_truth for one in corpus.of("third-party-16")) >= 26
     assert sum(one.has_truth for one in corpus.of("suites-11")) >= 18
+    assert corpus.held_out >= {"suites-12", "third-party-17"}
+    assert sum(one.has_truth for one in corpus.of("third-party-17")) >= 2
+    assert sum(one.has_truth for one in corpus.of("suites-12")) >= 1
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
@@ -122,8 +125,8 @@ def test_what_does_not_count_was_run_and_ended() -> None:
 def test_a_repository_of_third_parties_belongs_to_one_batch_only() -> None:
     batches: dict[Repository, set[str]] = {}
     for one in manifest.load().entries:
-        # Scripts of the last two are further ones of repositories that were drawn from before.
-        further = one.batch in ("third-party-15", "third-party-16")
+        # Scripts of the last three are further ones of repositories that were drawn from before.
+        further = one.batch in ("third-party-15", "third-party-16", "third-party-17")
         if one.batch.startswith("third-party") and not further:
             batches.setdefault(one.repository, set()).add(one.batch)
     assert all(len(names) == 1 for names in batches.values())
@@ -1026,6 +1029,18 @@ def test_a_plan_says_which_size_trains_and_how_often_to_run(tmp_path: Path) -> N
     scripts = [{"id": "a", "measure": measure}]
     plans.write_text(json.dumps({"repositories": [{"scripts": scripts}]}))
     assert truth.plan_of("a", plans) == truth.Plan((2,), "call", first=1, times=5)
+
+
+def test_a_batch_size_is_set_as_a_plan_says() -> None:
+    """Where an argument sets it, no loader gets it by itself."""
+    replaced = truth.Plan((2,), "call", first=1)
+    assert truth.setting(replaced, 2) == (["--how", "call"], [], 1)
+    assert truth.setting(replaced, None) == (["--how", "call"], [], truth.OWN_SIZES)
+    flag = truth.Plan((2,), "--batch_size")
+    assert truth.setting(flag, 2) == (["--how", "argv", "--flag=--batch_size"], [], 0)
+    inside = truth.Plan((2,), "-o weights= Reader.batch_size={batch}")
+    words = ["-o", "weights=", "Reader.batch_size=2"]
+    assert truth.setting(inside, 2) == (["--how", "call"], words, truth.OWN_SIZES)
 
 
 def test_the_manifest_is_read_once_however_many_scripts_are_asked_for(
