@@ -13,9 +13,9 @@ from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.style.styles import Ink
 
 Lines = list[list[Piece]]
-_WIDE = 74
+_WIDE = 100
 """From so many cells on a container has a column of its own; else it is shown in place of a missing
-job."""
+job, so that some of the command is seen."""
 
 
 def jobs_by_container(jobs: Sequence[Job]) -> Mapping[str, Job]:
