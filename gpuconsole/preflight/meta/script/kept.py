@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from ...probe.notes import note
 from ..ledger import Block, Ledger
+from .host_arrays import Lengthened
 from .run_length import LEAST
 
 MOST = 40_000
@@ -45,6 +46,8 @@ class Walk:
         """The work that was done before it."""
         self.held: list[int] = []
         """Bytes."""
+        self.joined: list[int] = []
+        """Bytes by which arrays of NumPy had been lengthened then."""
 
     @property
     def batches(self) -> int:
@@ -54,10 +57,18 @@ class Walk:
     @property
     def growth(self) -> float:
         """Return the bytes by which each of its last batches has made memory grow."""
+        return self._each(self.held)
+
+    @property
+    def lengthens(self) -> float:
+        """Return the bytes by which each of its last batches has lengthened arrays of NumPy."""
+        return self._each(self.joined)
+
+    def _each(self, nbytes: list[int]) -> float:
         # From the second request on the last batch is held too.
         start = max(1, self.batches // 2)
         turns = self.batches - start
-        return (self.held[-1] - self.held[start]) / turns if turns > 0 else 0.0
+        return (nbytes[-1] - nbytes[start]) / turns if turns > 0 else 0.0
 
 
 class Left:
@@ -70,7 +81,7 @@ class Left:
         """Bytes that are held where nothing is kept any more."""
         self.rest = Block(ledger, int(growth * (batches - followed)), "kept")
         ledger.stretch = stretched(frozenset(ledger.sizes), followed, batches)
-        note(ALIKE.format(growth / 2**20, batches, followed), about="kept")
+        note(ALIKE.format(max(growth, walk.lengthens) / 2**20, batches, followed), about="kept")
 
     @property
     def is_released(self) -> bool:
@@ -101,6 +112,7 @@ class Keeping:
         self.ledger = ledger
         self.work = work
         self.refuse = refuse
+        self.lengthened = Lengthened()
         self.walks: dict[int, Walk] = {}
         """Epochs that have begun, by reader."""
         self.left: list[Left] = []
@@ -113,6 +125,7 @@ class Keeping:
         if reader not in self.walks:
             self.walks[reader] = Walk(self.work())
         self.walks[reader].held.append(self.ledger.live)
+        self.walks[reader].joined.append(self.lengthened.nbytes)
 
     def closed(self, reader: int) -> None:
         """A reader has ended."""
@@ -134,12 +147,12 @@ class Keeping:
     def matters(self, walk: Walk, batches: int | None) -> bool:
         """Tell whether what an epoch keeps of its further batches is more than next to nothing."""
         further = max(1, (UNKNOWN if batches is None else batches) - walk.batches)
-        return walk.growth * further > LEAST * self.ledger.peak
+        return max(walk.growth, walk.lengthens) * further > LEAST * self.ledger.peak
 
     def leave(self, walk: Walk, batches: int | None) -> None:
         """Leave an epoch that keeps: its further batches are taken to be like the last ones."""
         if batches is None:
-            self.refuse(UNENDING.format(walk.growth / 2**20))
+            self.refuse(UNENDING.format(max(walk.growth, walk.lengthens) / 2**20))
         else:
             self.left.append(Left(self.ledger, walk, batches))
 
@@ -150,7 +163,7 @@ class Keeping:
         if walk is None or not self.matters(walk, batches):
             return
         if batches is None:
-            self.refuse(UNENDING.format(walk.growth / 2**20))
+            self.refuse(UNENDING.format(max(walk.growth, walk.lengthens) / 2**20))
             return
         further = max(0, batches - walk.batches)
         self.rest.append(Block(self.ledger, int(2 * walk.growth * further), "kept"))
@@ -171,7 +184,7 @@ class Keeping:
     @property
     def is_open(self) -> bool:
         """Whether an epoch that keeps goes on."""
-        return any(walk.growth > 0 for walk in self.walks.values())
+        return any(max(walk.growth, walk.lengthens) > 0 for walk in self.walks.values())
 
 
 def is_prime(number: int) -> bool:

@@ -104,6 +104,7 @@ class Session(hooks.Session):
         super().__init__(paddle, request, channel)
         self.record = Recorder()
         self.keeping = Keeping(STATE.ledger, self.work, self.refuse)
+        self.keeping.lengthened.install()
         self.onward: Onward | None = None
         self.first: Run = {}
         """The answer of the first steps."""
