@@ -190,7 +190,8 @@ def _growing(run: Run, trace: Trace) -> values.Unknown | None:
     """Return why memory that the script fills by and by is not known: that rests on how long."""
     progress = run.progress
     endless = progress.growing > MAX_GROWING
-    step, epoch = progress.growth if endless else 0, progress.growth_by_epoch
+    step = progress.growth if endless else 0
+    epoch = max(progress.growth_by_epoch, progress.left_by_epoch)
     batches = progress.unseen
     if not (progress.growth or epoch or batches):
         return None

@@ -202,6 +202,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
         interp.assign(node.target, item, scope)
         item = None
         cycles, networks = run.progress.cycles, run.findings.networks
+        steps = run.progress.optimizer_steps
         end = further.turn(node, scope, repeats)
         run.close_hand_made_cycle()
         if isinstance(end, Returned):
@@ -209,11 +210,13 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
         if end is BREAK:
             return None
         evaluation.turned(interp, scope)
+        if run.progress.ends_reader(steps):
+            _now_and_then(interp, node, scope, counter, turns.count)
         is_known = run.progress.is_steady and run.progress.cycles > cycles
         if is_known and further.differs():
             continue
         if is_known or _vain(interp, networks, turns.count):
-            if is_known and counter is not None:
+            if is_known:
                 _now_and_then(interp, node, scope, counter, turns.count)
             _cut(interp, items)
             return None
@@ -259,14 +262,19 @@ class _Further:
         run = self._interp.run
         allocated = sum(run.tape.ledger.sizes[self._blocks :])
         same, self._made = allocated == self._made, allocated
-        if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
-            return False
         before, self._kept = self._kept, run.tape.kept()
+        growth = max(0, self._kept - before) if self._turns else 0
         another = run.progress.optimizers > self._trainings
+        if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
+            if another and growth > SMALL:
+                # What is trained in each turn stays: how much that is rests on how many there are.
+                run.progress.growth_by_epoch = growth
+            return False
         if self._turns and not another:
-            run.progress.growth_by_epoch = max(0, self._kept - before)
+            run.progress.growth_by_epoch = growth
         holds_more = self._kept > (run.progress.held or 0) + SMALL
-        if not (another and not same) and not (holds_more and not self._turns):
+        needs_more = holds_more if not self._turns else another and growth > SMALL
+        if not (another and not same) and not needs_more:
             return False
         if not self._turns:
             _left(self._interp)
@@ -285,17 +293,23 @@ def _not_counted(run: Run) -> None:
 
 
 def _now_and_then(
-    interp: Interpreter, node: ast.For, scope: Scope, counter: Counter, turns: int
+    interp: Interpreter, node: ast.For, scope: Scope, counter: Counter | None, turns: int
 ) -> None:
     """Follow turns that do something else than those before, with the batch of the last one."""
     run = interp.run
-    _left(interp)
+    counters = [*([counter] if counter else []), *Counter.by_hand(node, scope, turns)]
+    if counters:
+        _left(interp)
     try:
-        for value in rare_turns(interp, node, scope, counter, turns):
+        for each, value in (
+            (tested, value)
+            for tested in counters
+            for value in rare_turns(interp, node, scope, tested, turns)
+        ):
             if run.progress.rare_turns >= MAX_TURNS:
                 return
             run.progress.rare_turns += 1
-            scope.names[counter.name] = value
+            scope.names[each.name] = value - each.counted
             if _turn(interp, node, scope, 1) is not None:
                 return
             run.close_hand_made_cycle()

@@ -215,6 +215,11 @@ def _like(interp: Interpreter, item: Value, weight: float) -> Value:
     return item
 
 
+def nbytes_of(value: Value) -> int:
+    """Return how many bytes the tensors in a value take."""
+    return sum(memory.nbytes for memory in _tensors(value))
+
+
 def _tensors(value: Value) -> Iterator[Storage]:
     """Give the memory of tensors, and of arrays that are looked at in Paddle's memory."""
     if isinstance(value, Tensor):

@@ -44,6 +44,29 @@ class Counter:
 
     name: str
     values: range
+    counted: int = 0
+    """What a turn adds before its tests ask."""
+
+    @classmethod
+    def by_hand(cls, node: ast.For | ast.AsyncFor, scope: Scope, turns: int) -> list[Counter]:
+        """Return what each turn of a loop counts by `step += 1`, after so many turns."""
+        bound = [inner.id for statement in node.body for inner in ast.walk(statement)
+                 if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]  # fmt: skip
+        counters = []
+        for statement in node.body:
+            by = _step_of(statement)
+            if by is None or bound.count(by[0]) > 1:
+                continue
+            name, each = by
+            value = scope.names.get(name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                continue
+            tested = [inner.lineno for other in node.body for inner in ast.walk(other)
+                      if isinstance(inner, ast.If) and name in _names(inner.test)]  # fmt: skip
+            counted = each if tested and min(tested) > statement.lineno else 0
+            first = int(value) - each * turns + counted
+            counters.append(cls(name, range(first, 2**31, each), counted))
+        return counters
 
     @classmethod
     def of(cls, node: ast.For | ast.AsyncFor, walked: Value) -> Counter | None:
@@ -64,6 +87,20 @@ class Counter:
         if is_counted and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
             return cls(target.elts[0].id, range(2**31))
         return None
+
+
+def _step_of(statement: ast.stmt) -> tuple[str, int] | None:
+    """Return the name that a statement counts up, and by how much."""
+    if (
+        isinstance(statement, ast.AugAssign)
+        and isinstance(statement.op, ast.Add)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(statement.value, ast.Constant)
+        and type(statement.value.value) is int
+        and statement.value.value > 0
+    ):
+        return statement.target.id, statement.value.value
+    return None
 
 
 def rare_turns(

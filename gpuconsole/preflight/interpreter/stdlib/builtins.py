@@ -47,6 +47,7 @@ from gpuconsole.preflight.interpreter.stdlib import (
 )
 from gpuconsole.preflight.interpreter.stdlib.io import Open
 from gpuconsole.preflight.interpreter.stdlib.registry import quiet_function as quiet
+from gpuconsole.preflight.memory.backends import terms
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -102,8 +103,42 @@ def _zip(interp: Interpreter, parts: tuple[Value, ...]) -> Value:
     sizes = [total_of(part) for part in parts]
     totals = [size for size in sizes if size is not None]
     total = min(totals) if totals and len(totals) == len(sizes) else None
-    rows = iter(zip(*map(interp.iterate, parts), strict=False))
+    walks = [interp.iterate(part) for part in parts]
+    if interp.run.repeats:
+        walks = [_left(interp, walk) if longer else walk
+                 for walk, longer in zip(walks, _longer(interp, parts), strict=True)]  # fmt: skip
+    rows = iter(zip(*walks, strict=False))
     return python_values.Lazy(rows, total, is_data=all(map(is_data, parts)))
+
+
+def _longer(interp: Interpreter, parts: tuple[Value, ...]) -> list[bool]:
+    """Tell of what is zipped whether it is a loader that another part ends before its own end."""
+    if not any(getattr(part, "label", "") == "DataLoader" for part in parts):
+        return [False for _ in parts]
+    counts = [_count_of(interp, part) for part in parts]
+    least = min((size for size in counts if size is not None), default=None)
+    return [getattr(part, "label", "") == "DataLoader" and least is not None
+            and size is not None and size > least
+            for part, size in zip(parts, counts, strict=True)]  # fmt: skip
+
+
+def _left(interp: Interpreter, walk: Iterator[Value]) -> Iterator[Value]:
+    """Give the batches of a loader that is left early in each epoch: those that wait in it then
+    are never let go."""
+    for batch in walk:
+        progress = interp.run.progress
+        waiting = terms(interp.run.setting.backend).waiting_batches
+        progress.left_by_epoch = max(progress.left_by_epoch, evaluations.nbytes_of(batch) * waiting)
+        box = [batch]
+        batch = None
+        yield box.pop()
+
+
+def _count_of(interp: Interpreter, part: Value) -> int | None:
+    """Return how many items a value has, without asking code of the script's own; None where that
+    is not known."""
+    total = part.count(interp) if getattr(part, "label", "") == "DataLoader" else total_of(part)
+    return total if isinstance(total, int) else None
 
 
 def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
+from gpuconsole.preflight.interpreter.paddle.io.saving import SavedState
 from gpuconsole.preflight.interpreter.stdlib.collections_itertools import Defaults, Deque
 from gpuconsole.preflight.interpreter.stdlib.dataclasses_enum import Member
 
@@ -37,6 +38,9 @@ def copied(interp: Interpreter, value: Value, *, deep: bool = True, depth: int =
         counted = Defaults(entries)
         counted.make = value.make
         return counted
+    if isinstance(value, SavedState):
+        states = tuple(inner(tensor) for tensor in value.tensors)
+        return SavedState(value.file, value.line, value.reason, None, states)
     if not isinstance(value, Native) or isinstance(value, Member):
         return value
     clone = getattr(value, "clone", None)

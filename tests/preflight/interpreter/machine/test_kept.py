@@ -73,6 +73,7 @@ def peak(scan: Scan, **parts: str) -> int:
         ({}, 0),
         ({"epoch": "best = copy.deepcopy(net.state_dict())"}, WEIGHTS),
         ({"epoch": "best = copy.deepcopy(net)"}, WEIGHTS),
+        ({"epoch": "best = copy.deepcopy(opt.state_dict())"}, 6714280 - PLAIN),
         ({"epoch": "best = {k: v.clone() for k, v in net.state_dict().items()}"}, WEIGHTS),
         ({"before": "state = paddle.load('a.pdparams')\nnet.set_state_dict(state)"}, WEIGHTS),
         ({"before": "net.set_state_dict(paddle.load('a.pdparams'))"}, 0),

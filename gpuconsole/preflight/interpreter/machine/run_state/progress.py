@@ -40,6 +40,8 @@ class Progress:
     """Bytes by which the last cycle held more than the one before, 0 where it did not."""
     growth_by_epoch: int = 0
     """Bytes by which the last turn of a loop around training held more than the one before."""
+    left_by_epoch: int = 0
+    """Bytes of batches that wait in loaders which each epoch leaves before their end."""
     unseen: int = 0
     """Bytes that evaluations keep of batches that were not followed, and that no trace has."""
     held: int | None = None
@@ -51,6 +53,13 @@ class Progress:
     def is_steady(self) -> bool:
         """Whether enough cycles were followed: nothing more fills up, or it does so without end."""
         return self.cycles >= self.enough and not 0 < self.growing <= MAX_GROWING
+
+    def ends_reader(self, steps: int) -> bool:
+        """Whether a turn that began after so many steps has made one, and its loader ends when it
+        is asked for the next batch: enough is known then."""
+        return (
+            bool(self.walking) and self.optimizer_steps > steps and (self.cycles + 1 == self.enough)
+        )
 
     def begin_training(self) -> None:
         """Count an optimizer; what was walked over before the first was no training."""
