@@ -54,7 +54,7 @@ class Lengthened:
         """Note the result of a call, and what of its arguments were results before."""
         from numpy import ndarray
 
-        if type(result) is not ndarray:
+        if not isinstance(result, ndarray):
             return
         recent = {id(array) for ref in self.recent if (array := ref()) is not None}
         longest = max((part.nbytes for part in parts if id(part) in recent), default=None)
