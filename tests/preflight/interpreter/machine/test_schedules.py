@@ -119,10 +119,12 @@ def test_a_loop_that_trains_other_networks_needs_what_the_largest_does(scan: Sca
     assert peak(scan, _trainings("(256, 256)")) == pytest.approx(0.6879, rel=0.001)
 
 
-def test_a_loop_that_trains_the_same_network_again_is_followed_twice(scan: Scan) -> None:
-    again, twice = scan(_trainings("[256] * 500")), scan(_trainings("[256] * 2"))
-    assert again.outcome(None, "cpu").steps < 1.5 * twice.outcome(None, "cpu").steps
-    assert peak(scan, _trainings("[256] * 500")) == peak(scan, _trainings("[256] * 2"))
+def test_networks_that_wait_for_the_collector_make_the_memory_unknown(scan: Scan) -> None:
+    """Of 1, 2, 8, 20, 100 and 500 such networks trained in turn Paddle 3.3.1's CPU allocator held
+    0.39, 0.69, 2.3, 3.8, 5.5 and 7.5 MiB: Python's collector comes when it comes."""
+    many, few = scan(_trainings("[256] * 500")), scan(_trainings("[256] * 8"))
+    assert many.outcome(None, "cpu").steps < 1.5 * few.outcome(None, "cpu").steps
+    assert many.estimate(backend="cpu").memory is None
 
 
 def test_a_later_training_that_cannot_be_followed_is_said_not_to_count(scan: Scan) -> None:
