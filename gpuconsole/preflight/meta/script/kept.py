@@ -64,6 +64,11 @@ class Walk:
         """Return the bytes by which each of its last batches has lengthened arrays of NumPy."""
         return self._each(self.joined)
 
+    @property
+    def keeps(self) -> float:
+        """Return the larger of both: what each of its last batches leaves behind, in bytes."""
+        return max(self.growth, self.lengthens)
+
     def _each(self, nbytes: list[int]) -> float:
         # From the second request on the last batch is held too.
         start = max(1, self.batches // 2)
@@ -81,7 +86,7 @@ class Left:
         """Bytes that are held where nothing is kept any more."""
         self.rest = Block(ledger, int(growth * (batches - followed)), "kept")
         ledger.stretch = stretched(frozenset(ledger.sizes), followed, batches)
-        note(ALIKE.format(max(growth, walk.lengthens) / 2**20, batches, followed), about="kept")
+        note(ALIKE.format(walk.keeps / 2**20, batches, followed), about="kept")
 
     @property
     def is_released(self) -> bool:
@@ -147,12 +152,12 @@ class Keeping:
     def matters(self, walk: Walk, batches: int | None) -> bool:
         """Tell whether what an epoch keeps of its further batches is more than next to nothing."""
         further = max(1, (UNKNOWN if batches is None else batches) - walk.batches)
-        return max(walk.growth, walk.lengthens) * further > LEAST * self.ledger.peak
+        return walk.keeps * further > LEAST * self.ledger.peak
 
     def leave(self, walk: Walk, batches: int | None) -> None:
         """Leave an epoch that keeps: its further batches are taken to be like the last ones."""
         if batches is None:
-            self.refuse(UNENDING.format(max(walk.growth, walk.lengthens) / 2**20))
+            self.refuse(UNENDING.format(walk.keeps / 2**20))
         else:
             self.left.append(Left(self.ledger, walk, batches))
 
@@ -163,7 +168,7 @@ class Keeping:
         if walk is None or not self.matters(walk, batches):
             return
         if batches is None:
-            self.refuse(UNENDING.format(max(walk.growth, walk.lengthens) / 2**20))
+            self.refuse(UNENDING.format(walk.keeps / 2**20))
             return
         further = max(0, batches - walk.batches)
         self.rest.append(Block(self.ledger, int(2 * walk.growth * further), "kept"))
@@ -184,7 +189,7 @@ class Keeping:
     @property
     def is_open(self) -> bool:
         """Whether an epoch that keeps goes on."""
-        return any(max(walk.growth, walk.lengthens) > 0 for walk in self.walks.values())
+        return any(walk.keeps > 0 for walk in self.walks.values())
 
 
 def is_prime(number: int) -> bool:
