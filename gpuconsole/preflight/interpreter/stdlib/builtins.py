@@ -113,13 +113,18 @@ def _zip(interp: Interpreter, parts: tuple[Value, ...]) -> Value:
 
 def _longer(interp: Interpreter, parts: tuple[Value, ...]) -> list[bool]:
     """Tell of what is zipped whether it is a loader that another part ends before its own end."""
-    if not any(getattr(part, "label", "") == "DataLoader" for part in parts):
+    if not any(map(_is_loader, parts)):
         return [False for _ in parts]
     counts = [_count_of(interp, part) for part in parts]
     least = min((size for size in counts if size is not None), default=None)
-    return [getattr(part, "label", "") == "DataLoader" and least is not None
-            and size is not None and size > least
-            for part, size in zip(parts, counts, strict=True)]  # fmt: skip
+    return [
+        _is_loader(part) and least is not None and size is not None and size > least
+        for part, size in zip(parts, counts, strict=True)
+    ]
+
+
+def _is_loader(part: Value) -> bool:
+    return getattr(part, "label", "") == "DataLoader"
 
 
 def _left(interp: Interpreter, walk: Iterator[Value]) -> Iterator[Value]:
@@ -137,7 +142,7 @@ def _left(interp: Interpreter, walk: Iterator[Value]) -> Iterator[Value]:
 def _count_of(interp: Interpreter, part: Value) -> int | None:
     """Return how many items a value has, without asking code of the script's own; None where that
     is not known."""
-    total = part.count(interp) if getattr(part, "label", "") == "DataLoader" else total_of(part)
+    total = part.count(interp) if _is_loader(part) else total_of(part)
     return total if isinstance(total, int) else None
 
 
