@@ -21,13 +21,11 @@ set -e
 export GPUCONSOLE_TEMPORARY="$0" PATH="$PATH:/usr/sbin:/sbin"
 ip link set lo up
 mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs -o mode=755 tmpfs "$0"
 set +e
 "$@"
 exit $?
 """
-"""Run by a shell that stays: as the first process it reaps what daemons leave to it. Its files lie
-in memory: engines and journals wait for a disk at every step."""
+"""Run by a shell that stays: as the first process it reaps what daemons leave to it."""
 
 
 def why_not() -> str:
