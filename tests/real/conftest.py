@@ -50,16 +50,13 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
         spec.python = shard.python(str(temporary))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Let a shard's temporary files lie in the folder that is its own, those of pytest too, and
-    its terminals have their own size."""
+def pytest_configure() -> None:
+    """Let a shard's temporary files lie in the folder that is removed in the end, and its
+    terminals have their own size."""
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     # Not by TMPDIR: what the tests start would pass it on into hosts and containers.
-    if own := os.environ.get("GPUCONSOLE_TEMPORARY"):
-        tempfile.tempdir = own
-        config.option.basetemp = f"{own}/pytest"
+    tempfile.tempdir = os.environ.get("GPUCONSOLE_TEMPORARY", tempfile.tempdir)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
