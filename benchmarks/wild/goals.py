@@ -16,6 +16,8 @@ from typing import Any
 
 from benchmarks.wild import judging, records, running
 from benchmarks.wild.manifest import Entry
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight.tiers.two_tiers import are_close
 
 Run = Mapping[str, Any]
 MEDIAN_PCT, P90_PCT = 1.0, 8.0
@@ -33,7 +35,7 @@ class Asked:
     @property
     def outcome(self) -> str:
         """One of the outcomes of `judging`; empty where the run did not ask."""
-        return str(self._said.get("outcome", ""))
+        return str(self.said.get("outcome", ""))
 
     @property
     def errors(self) -> list[float]:
@@ -43,7 +45,7 @@ class Asked:
     @property
     def inside(self) -> list[bool]:
         """At each measured batch size that has a range, whether the truth lies in it."""
-        ranges = self._said.get("range_bytes", {})
+        ranges = self.said.get("range_bytes", {})
         keys = [(records.key_of(point.batch), point.peak_bytes) for point in self.entry.truth]
         return [ranges[key][0] <= peak <= ranges[key][1] for key, peak in keys if key in ranges]
 
@@ -61,20 +63,21 @@ class Asked:
     @property
     def beside(self) -> tuple[float, float]:
         """Both of the first run itself, whose machine may have done other work."""
-        return float(self._said.get("seconds", 0.0)), float(self._said.get("cpu_s", 0.0))
+        return float(self.said.get("seconds", 0.0)), float(self.said.get("cpu_s", 0.0))
 
     @property
     def timed_alone(self) -> bool:
         """Whether the time was measured again."""
-        return "alone" in self._said
+        return "alone" in self.said
 
     @property
     def _timed(self) -> Mapping[str, Any]:
-        timed: Mapping[str, Any] = self._said.get("alone", self._said)
+        timed: Mapping[str, Any] = self.said.get("alone", self.said)
         return timed
 
     @property
-    def _said(self) -> Mapping[str, Any]:
+    def said(self) -> Mapping[str, Any]:
+        """What the run recorded of it."""
         said: Mapping[str, Any] = self.run["scripts"].get(self.entry.id, {})
         return said
 
@@ -109,6 +112,7 @@ def table(batches: Sequence[str], runs: Iterable[Run] | None = None) -> str:
         *_errors("static", static),
         *_errors("meta", meta),
         *_errors("what a user gets", ladder),
+        *_errors("reading confirmed by `meta`", _confirmed(static, meta)),
         _time("static, processor time, median", static, lambda one: one.cpu_s, 0.4),
         _time("meta, time on the clock, median", meta, lambda one: one.seconds, 10.0),
     ]
@@ -143,6 +147,35 @@ def _put_together(static: Sequence[Asked], meta: Sequence[Asked]) -> list[Asked]
         else measured.get(asked.entry.id, asked)
         for asked in static
     ]  # fmt: skip
+
+
+def _confirmed(static: Sequence[Asked], meta: Sequence[Asked]) -> list[Asked]:
+    """Return the answers of scripts that were both read and run: where the two differ, the larger
+    with a range that holds both, as the product answers."""
+    measured = {asked.entry.id: asked for asked in meta}
+    both = [
+        (read, measured[read.entry.id])
+        for read in static
+        if read.outcome == judging.ANSWERED
+        and read.entry.id in measured
+        and measured[read.entry.id].outcome == judging.ANSWERED
+    ]
+    return [Asked(read.entry, _larger(read, ran)) for read, ran in both]
+
+
+def _larger(read: Asked, ran: Asked) -> Run:
+    """Return a run that says of one script what `preflight.TwoTiers` would."""
+    mine, other = dict(ran.said), read.said
+    peaks, ranges = dict(mine.get("peak_bytes", {})), dict(mine.get("range_bytes", {}))
+    for key in {*peaks} & {*other.get("peak_bytes", {})}:
+        if are_close(peaks[key] / MIB, other["peak_bytes"][key] / MIB):
+            continue
+        peaks[key] = max(peaks[key], other["peak_bytes"][key])
+        if key in ranges and key in other.get("range_bytes", {}):
+            held = (ranges[key], other["range_bytes"][key])
+            ranges[key] = [min(low for low, _ in held), max(high for _, high in held)]
+    said = {**mine, "peak_bytes": peaks, "range_bytes": ranges}
+    return {"scripts": {read.entry.id: said}}
 
 
 def _coverage(static: list[Asked], meta: list[Asked], ladder: list[Asked]) -> list[Goal]:

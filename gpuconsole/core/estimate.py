@@ -28,6 +28,8 @@ WITHOUT_PADDLE = "without-paddle"
 """Flag of a script that names Paddle nowhere."""
 MAY_FAIL = "may-fail"
 """Flag of a script in which reading finds a fault that running it did not show."""
+TIERS_DIFFER = "tiers-differ"
+"""Flag of an answer for a script of which reading and running say different memories."""
 TrialOutcome = Literal["answered", "confirmed", "unknown", "impossible"]
 Measure = Literal["auto", "ask", "never"]
 """Whether a script is measured where reading it does not settle its memory: at once, once the user

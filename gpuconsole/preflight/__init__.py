@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.tiers.formula import Formula
     from gpuconsole.preflight.tiers.measured import Measured
     from gpuconsole.preflight.tiers.static import Analysis, analyse
+    from gpuconsole.preflight.tiers.two_tiers import TwoTiers
     from gpuconsole.preflight.verdicts import Estimator
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Estimator",
     "Formula",
     "Measured",
+    "TwoTiers",
     "analyse",
     "cards",
     "change_of",
@@ -50,6 +52,7 @@ _HOMES = {
     "Estimator": "verdicts",
     "Formula": "tiers.formula",
     "Measured": "tiers.measured",
+    "TwoTiers": "tiers.two_tiers",
     "analyse": "tiers.static",
     "cards": "card",
     "change_of": "suggestions",

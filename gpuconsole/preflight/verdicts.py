@@ -2,7 +2,7 @@
 
 A verdict compares the estimate's upper bound with the device's limit: `fits`, or `tight` when
 less than a tenth of the limit is left, or `will-not-fit`; or `unknown` where only what was not
-reached would go beyond it. So `fits` and `tight` always mean that
+reached, or one of two tiers that differ, would go beyond it. So `fits` and `tight` always mean that
 the batch is not above `max_batch_size`.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import log
 from typing import Protocol
 
-from gpuconsole.core.estimate import Estimate, Memory, Verdict, VerdictWord
+from gpuconsole.core.estimate import TIERS_DIFFER, Estimate, Memory, Verdict, VerdictWord
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
@@ -28,6 +28,8 @@ TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
 LIKELY = 0.5
 """From this chance on, running out is what is expected."""
+_IN_DOUBT = frozenset({out_of_memory_chance.UNREACHED, TIERS_DIFFER})
+"""Flags of answers of which the upper bound is not shown."""
 
 
 class Estimator(Protocol):
@@ -104,13 +106,10 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
     seen += MARGINS.get(estimate.tier, 0.0) * memory.reserved_mib
     memory = held(memory, card, estimate.flags)
     headroom = limit - memory.high_mib
-    if headroom < 0 and out_of_memory_chance.UNREACHED in estimate.flags and seen <= limit:
+    if headroom < 0 and (doubt := _doubt(estimate, seen, limit)):
         # Neither is shown: that it needs so much, nor that it does not.
         word = "unknown"
-        reason = (
-            f"what was not reached may need up to {format_mib(memory.high_mib)}, "
-            f"{format_mib(max(0.0, limit))} may be used"
-        )
+        reason = f"{doubt} {format_mib(memory.high_mib)}, {format_mib(max(0.0, limit))} may be used"
     elif headroom < 0:
         word = "will-not-fit"
         reason = (
@@ -124,6 +123,18 @@ def judge(estimate: Estimate, card: Card, largest: int | None) -> Verdict:
     judged = _verdict(card, word, reason, limit=limit, largest=largest, headroom=headroom,
                       probability=beside)  # fmt: skip
     return replace(judged, memory=memory)
+
+
+def _doubt(estimate: Estimate, seen: float, limit: float) -> str:
+    """Return what may not need as much as the upper bound says, "" where nothing speaks for less.
+    `seen` is what it needs as far as it was reached, MiB."""
+    memory = estimate.memory
+    assert memory is not None
+    if out_of_memory_chance.UNREACHED in estimate.flags and seen <= limit:
+        return "what was not reached may need up to"
+    if TIERS_DIFFER in estimate.flags and memory.low_mib <= limit:
+        return "reading and running it differ: it may need up to"
+    return ""
 
 
 def chance_beside(word: VerdictWord, probability: float | None) -> float | None:
@@ -157,7 +168,7 @@ def held(memory: Memory, card: Card, flags: Collection[str]) -> Memory:
     Of a card that exists only in a question that is the estimate as it is, with an allowance where
     runs of one script differ among themselves, or where some of it was not reached.
     """
-    if not card.exact or out_of_memory_chance.UNREACHED in flags:
+    if not card.exact or not _IN_DOUBT.isdisjoint(flags):
         return memory
     total = memory.total_mib
     return replace(memory, low_mib=total, high_mib=total * _allowance(card, flags))
@@ -193,7 +204,7 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
     # Range and context do not depend on the batch: take them off once.
     spread = memory.context_spread_mib
     room = card.limit_mib - memory.context_mib - (0.0 if card.exact else spread)
-    whole = not card.exact or out_of_memory_chance.UNREACHED in estimate.flags
+    whole = not card.exact or not _IN_DOUBT.isdisjoint(estimate.flags)
     factor = 1.0 + memory.upper_share if whole else _allowance(card, estimate.flags)
 
     def fits(batch: int) -> bool:

@@ -529,8 +529,31 @@ def test_first_runs_are_held_against_the_goals(monkeypatch: pytest.MonkeyPatch) 
     assert rows["what a user gets, points more than 10 % too low"][1:] == ["1", "**missed**"]
     assert rows["what a user gets, truth inside the range"][1:] == ["3 of 3 (100 %)", "met"]
     assert rows["meta, truth inside the range"][1:] == ["2 of 3 (67 %)", "**missed**"]
+    # Only one script was read and run, and bytes that no device notices are no difference.
+    assert rows["reading confirmed by `meta`, truth inside the range"][1:] == [
+        "0 of 1 (0 %)",
+        "**missed**",
+    ]
     with pytest.raises(ValueError, match="no first run with static: other"):
         goals.table(["third", "other"], runs)
+
+
+def test_where_reading_and_a_run_differ_the_larger_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(entry(truth=(Truth(2, 200 << 20), Truth(4, 200 << 20))), batch="third")
+    monkeypatch.setattr(manifest, "load", lambda: manifest.Manifest((asked,), frozenset()))
+    said = {"static": (100.0, 204.0), "meta": (200.0, 200.0)}
+    runs = [
+        first_run(tier, [Result(asked, (
+            answer(first * (1 << 20), batch=2, width=1),
+            answer(second * (1 << 20), batch=4, width=1),
+        ))])
+        for tier, (first, second) in said.items()
+    ]  # fmt: skip
+    made = goals.table(["third"], runs)
+    both = "| reading confirmed by `meta`,"
+    assert f"{both} points more than 10 % too low | none | 0 | met |" in made
+    assert f"{both} truth inside the range | 95 % | 2 of 2 (100 %) |" in made
+    assert "| static, truth inside the range | 95 % | 0 of 2 (0 %) |" in made
 
 
 def test_the_time_of_a_first_run_can_be_measured_again_alone(

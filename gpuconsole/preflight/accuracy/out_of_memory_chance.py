@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from math import erf, log, sqrt
 from types import MappingProxyType
 
-from gpuconsole.core.estimate import Estimate, Tier
+from gpuconsole.core.estimate import TIERS_DIFFER, Estimate, Tier
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.util.lazy_dataclass import dataclass
 
@@ -62,7 +62,7 @@ UNREACHED = "unreached"
 UNREACHED_ON_CPU = Shares(0.45, 0.05)
 """The same of these: of ten configurations with an evaluation of larger batches that was not
 reached, seven took far more (docs/accuracy-history.md), of scripts with one of the same size
-hardly any."""
+hardly any. Where reading and running a script differ, about half of the answers are exact too."""
 
 
 def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
@@ -70,7 +70,7 @@ def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
     base = ON_CPU.get(tier) if backend == "cpu" else None
     if base is None:
         return Shares()
-    if UNREACHED in flags and tier != "history":
+    if tier != "history" and not {UNREACHED, TIERS_DIFFER}.isdisjoint(flags):
         return UNREACHED_ON_CPU
     return DOUBTFUL_ON_CPU if not DOUBTFUL.isdisjoint(flags) and tier != "history" else base
 

@@ -75,9 +75,7 @@ class Estimating:
         if analysis is not None:
             preflight.require_known(analysis, self.task.assumptions)
             analysis = analysis.brief() if self.tier in MEASURED_TIERS else analysis
-        measured = None
-        if self.state is not None:
-            measured = recordings.recorded(self.state, task, analysis, self.tier, self.images)
+        measured = self._measured(task, analysis)
         report = preflight.report(
             task, self.cards, backend=self._backend, analysis=analysis,
             calibration=self.calibration, measured=measured,
@@ -87,6 +85,18 @@ class Estimating:
             explanation = analysis.explain(task.batch_size, self._backend)
             report = replace(report, explanation=explanation)
         return self._with_curve(report, analysis or preflight.Formula(task))
+
+    def _measured(
+        self, task: Task, analysis: preflight.Analysis | None
+    ) -> preflight.Estimator | None:
+        """Return what was measured of a script, if anything; beside it stands what was read where
+        both may be wrong."""
+        if self.state is None:
+            return None
+        recording = recordings.recorded(self.state, task, analysis, self.tier, self.images)
+        if recording is None or recording.tier != "meta" or self.tier or analysis is None:
+            return recording
+        return preflight.TwoTiers(recording, analysis)
 
     def unread(self, why: Unknown) -> Report:
         """Return that the memory is not known."""

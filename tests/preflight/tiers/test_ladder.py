@@ -77,6 +77,14 @@ TOLD_NOTHING = Trial("meta", "unknown", "shapes change")
 IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
 
 
+def needing(needs: float, limit: float = 1000.0, word: Any = "fits", **more: Any) -> Report:
+    """A report of reading about a device with that limit, MiB."""
+    judged = Verdict("A100", "gpu-1", "gpu", word, limit - needs, None, None, limit)
+    return report(memory(0.9 * needs, needs), judged, **more)
+
+
+CLOSE = needing(600.0)
+
 # --- when to climb ------------------------------------------------------------------------------
 
 
@@ -100,6 +108,17 @@ IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
         # What reading finds wrong a run has to show.
         (report(errors=(ScriptFault("train.py", 3, "shapes"),)), False),
         (report(memory(1, 2), errors=(ScriptFault("train.py", 3, "shapes"),)), False),
+        # What reading says is confirmed by a run where a mistake of twice would change the verdict.
+        (CLOSE, False),
+        (needing(500.0), True),
+        (needing(501.0), False),
+        (needing(1999.0, word="will-not-fit"), False),
+        (needing(2000.0, word="will-not-fit"), True),
+        (needing(600.0, tier="history"), True),
+        (
+            report(memory(500, 600), *needing(600.0).verdicts, *needing(600.0, 1200.0).verdicts),
+            True,
+        ),
         (report(script=""), True),
         (report(flags=("without-paddle",)), True),
     ],
@@ -107,6 +126,38 @@ IMPOSSIBLE = Trial("meta", "impossible", "no Paddle 3")
 def test_only_what_is_unknown_or_cannot_decide_is_measured(found: Report, settled: bool) -> None:
     assert is_settled(found) is settled
     assert isinstance(next_move(found, (first_trial(found),), MEANS), Stop) is settled
+
+
+def test_a_close_answer_is_confirmed_on_tensors_without_data_alone() -> None:
+    first = first_trial(CLOSE)
+    assert first == Trial("static", "answered")
+    move = next_move(CLOSE, (first,), MEANS)
+    assert move == Run("meta", HOST, MOST_S["meta"], ask=False)
+    nothing = replace(TOLD_NOTHING, host="gpu-1")
+    assert next_move(CLOSE, (first, nothing), MEANS) == Stop()
+    absent = replace(IMPOSSIBLE, host="gpu-1", seconds=3.0)
+    both = Means(sites=(HOST, OTHER))
+    assert next_move(CLOSE, (first, absent), both) == Run("meta", OTHER, MOST_S["meta"], ask=False)
+    ended = replace(IMPOSSIBLE, host="gpu-2")
+    assert next_move(CLOSE, (first, absent, ended), both) == Stop()
+    assert next_move(CLOSE, (first, absent), replace(both, limit_s=5.0)) == Run(
+        "meta", OTHER, 2.0, ask=False
+    )
+    assert next_move(CLOSE, (first, absent), replace(both, limit_s=3.0)) == Stop()
+    assert next_move(CLOSE, (first, ANSWERED), MEANS) == Stop()
+
+
+def test_to_confirm_an_answer_no_question_is_asked() -> None:
+    first = first_trial(CLOSE)
+    here = Means(sites=(HERE,))
+    assert next_move(CLOSE, (first,), here) == Stop()
+    assert next_move(CLOSE, (first,), here, {HERE}) == Run("meta", HERE, MOST_S["meta"], ask=False)
+    assert next_move(CLOSE, (first,), Means("ask", (HOST,))) == Stop()
+    assert next_move(CLOSE, (first,), Means("never", (HOST,))) == Stop()
+    assert next_move(CLOSE, (first,), Means(absent="no host has Paddle")) == Stop()
+    assert next_move(CLOSE, (first,), replace(MEANS, tiers=("traced",))) == Stop()
+    # Who insists has all tiers, and is asked.
+    assert isinstance(next_move(CLOSE, (first,), replace(here, insist=True)), Run)
 
 
 def test_what_reading_told_is_the_first_trial() -> None:
