@@ -36,12 +36,18 @@ FITS = Memory(total_mib=900.0, high_mib=1000.0)
 
 
 def report_of(
-    memory: Memory | None = FITS, verdict: str = "fits", errors: tuple[ScriptFault, ...] = ()
+    memory: Memory | None = FITS,
+    verdict: str = "fits",
+    errors: tuple[ScriptFault, ...] = (),
+    *,
+    room: float = 33000.0,
 ) -> Report:
+    """Return a report about a device that has `room` to spare, MiB, where the job fits."""
     estimate = Estimate("t.py", 8, None, "gpu", "static", 1.0, memory, errors=errors)
+    left = room if verdict == "fits" else -1.0
     return Report(
         estimate,
-        (Verdict("A100", "a", "gpu", verdict, -1.0, 4, None, limit_mib=34000.0),),  # type: ignore[arg-type]
+        (Verdict("A100", "a", "gpu", verdict, left, 4, None, limit_mib=34000.0),),  # type: ignore[arg-type]
     )
 
 

@@ -77,6 +77,16 @@ async def test_what_is_known_is_not_measured(bench: Bench) -> None:
     assert [tier["tier"] for tier in job.estimate["tiers"]] == ["static"]
 
 
+async def test_what_nearly_fills_its_device_is_run_before_it_is_believed(bench: Bench) -> None:
+    bench.report = report_of(FITS, room=10000.0)
+    async with bench.session() as session:
+        job = await session.queue.submit(bench.task())
+    assert [mode for mode, *_ in bench.runs] == ["meta"]
+    assert job.estimate is not None
+    assert job.estimate["tier"] == "meta"
+    assert [tier["outcome"] for tier in job.estimate["tiers"]] == ["answered", "answered"]
+
+
 async def test_a_task_that_is_never_to_be_measured_is_queued_as_unknown(bench: Bench) -> None:
     async with bench.session() as session:
         job = await session.queue.submit(bench.task(measure="never"))
