@@ -409,8 +409,17 @@ class Job:
     @property
     def is_healthy(self) -> bool:
         """Whether it is a replica that is to get new connections."""
+        return self._stays and self.health.health == "healthy"
+
+    @property
+    def was_healthy(self) -> bool:
+        """Whether it is a replica that runs and stays and was healthy: its checks may fail now."""
+        return self._stays and self.health.was_healthy
+
+    @property
+    def _stays(self) -> bool:
         running = self.state is JobState.RUNNING and not self.cancel_requested
-        return running and not self.is_leaving and self.health.health == "healthy"
+        return running and not self.is_leaving
 
     @property
     def _replica_word(self) -> str:

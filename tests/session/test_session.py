@@ -302,6 +302,19 @@ async def test_queued_jobs_are_cancelled_held_released_and_reordered(room: Room)
             await session.queue.retry(second.id)
 
 
+async def test_of_several_that_are_cancelled_one_that_has_ended_stays(room: Room) -> None:
+    async with opened(room) as session:
+        first, second = [await session.queue.submit(room.task(name)) for name in ("x", "y")]
+        await session.queue.hold(second.id)
+        await room.done(session.queue.cancel(first.id))
+        ended = session.job(first.id)
+        both = await session.queue.cancel_all([first.id, second.id])
+        assert both[0] == ended
+        assert both[1].state is JobState.CANCELLED
+        with pytest.raises(RefusedError, match="is over"):
+            await session.queue.cancel_all([first.id])
+
+
 async def test_cancel_waits_for_the_end_even_without_another_dispatcher(room: Room) -> None:
     async with opened(room) as session:
         job = await session.queue.submit(room.task())

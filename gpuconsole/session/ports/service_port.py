@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 
 from gpuconsole.core.jobs import Job
@@ -14,6 +15,9 @@ from gpuconsole.session.services.replicas import services
 
 WAIT_S = 15.0
 """How long a connection waits for a healthy replica."""
+LAST_RESORT_S = 5.0
+"""From when on it may also go to one that was healthy and fails its checks: a busy host answers
+checks late, and serves still."""
 LOOK_EVERY_S = 0.2
 LEAST_PAUSE_S = 0.25
 """Between two requests of one connection; a client that leaves no such pause is cut off."""
@@ -22,7 +26,8 @@ LEAST_PAUSE_S = 0.25
 class ServicePort:
     """A port of a service: the healthy replica with the fewest connections takes the next one.
 
-    One that does not take a connection is passed over for the next: until then no byte of it has
+    While none is healthy for long, those that were get it. One that does not take a connection is
+    passed over for the next: until then no byte of it has
     gone anywhere. Connections that are open stay where they are, until their replica is to leave:
     then each is closed between two requests, so that the client's next goes to another replica.
     """
@@ -37,15 +42,16 @@ class ServicePort:
 
     async def connected(self) -> Connection:
         """Return a connection to a replica; ConsoleError where none takes it in time."""
-        deadline = self._context.clock.now() + WAIT_S
+        begun = self._context.clock.now()
         while True:
+            waited = self._context.clock.now() - begun
             trouble: ConsoleError | None = None
-            for job in self._ready():
+            for job in self._ready() or self._unwell(waited):
                 try:
                     return await self._to(job)
                 except ConsoleError as error:
                     trouble = error
-            if self.over() or self._context.clock.now() >= deadline:
+            if self.over() or waited >= WAIT_S:
                 raise trouble or RefusedError(
                     "No replica is healthy", msg("{name} has no healthy replica.", name=self.name)
                 )
@@ -62,8 +68,16 @@ class ServicePort:
 
     def _ready(self) -> list[Job]:
         """Return the replicas that may take a connection, in the order in which they are asked."""
-        healthy = [job for job in self._replicas() if job.is_healthy]
-        return sorted(healthy, key=lambda job: (self._open[job.id], self._given[job.id]))
+        return self._in_turn(job for job in self._replicas() if job.is_healthy)
+
+    def _unwell(self, waited: float) -> list[Job]:
+        """Return those that are asked after so many seconds without a healthy one."""
+        if waited < LAST_RESORT_S:
+            return []
+        return self._in_turn(job for job in self._replicas() if job.was_healthy)
+
+    def _in_turn(self, jobs: Iterable[Job]) -> list[Job]:
+        return sorted(jobs, key=lambda job: (self._open[job.id], self._given[job.id]))
 
     def _pause_s(self, job_id: str) -> float | None:
         """Return in which pause (s) a connection to a replica is closed: the nearer the end of its

@@ -126,11 +126,16 @@ class JobQueue:
         return (await self.cancel_all((reference,)))[0]
 
     async def cancel_all(self, references: Iterable[str]) -> list[Job]:
-        """End several jobs, as `cancel`."""
+        """End several jobs, as `cancel`; of more than one, those that have ended by now stay so."""
         self._context.require_writable("Cancelling")
-        jobs = self._changed(
-            references, lambda job: queue.cancel(self._context.journal, job, self._context.user)
-        )
+        asked = list(references)
+
+        def cancelled(job: Job) -> Job:
+            if job.state.ended and len(asked) > 1:
+                return job
+            return queue.cancel(self._context.journal, job, self._context.user)
+
+        jobs = self._changed(asked, cancelled)
         return list(await asyncio.gather(*(self._cancelled(job) for job in jobs)))
 
     async def retry(

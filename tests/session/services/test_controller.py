@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.services import SERVICE, HealthCheck, Service
 from gpuconsole.errors import RefusedError, UsageError
 from gpuconsole.session.ports.forwards import HOME
+from gpuconsole.session.ports.service_port import LAST_RESORT_S, ServicePort
 from gpuconsole.session.session import Session
 from tests.session.test_session import Room, opened
 
@@ -124,6 +126,24 @@ async def test_connections_go_to_a_healthy_replica_and_to_none_without(room: Roo
         await room.until(closed.done)
         assert closed.result() == b""
         assert "no healthy replica" in session.forwards.at(made.local_port).info.trouble
+
+
+async def test_while_none_is_healthy_for_long_one_that_was_is_asked(room: Room) -> None:
+    async with opened(room) as session:
+        (job,) = await session.queue.serve(task(room))
+        await well(room, session, job)
+        made = await session.forward("ocr")
+        # Its checks fail, as those of a busy host do, and it still serves.
+        replica = session.job(job.id).replica
+        assert replica is not None
+        ill = replace(session.job(job.id), replica=replace(replica, health="unhealthy"))
+        far = ServicePort(session._context, job.user, "ocr", made.port)
+        with mock.patch.object(far, "_replicas", return_value=[ill]):
+            begun = room.clock.now()
+            link = asyncio.ensure_future(far.connected())
+            await room.until(link.done)
+            assert room.clock.now() - begun >= LAST_RESORT_S
+            await link.result().stream.close()
 
 
 async def test_more_are_queued_and_those_too_many_leave(room: Room) -> None:
