@@ -205,9 +205,9 @@ def _class(interp: Interpreter, node: ast.ClassDef, scope: Scope) -> None:
     new_class.doc = ast.get_docstring(node, clean=False)
     written = issubclass(
         new_class.native or object, (dataclasses_enum.Member, dataclasses_enum.Record)
-    ) or any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+    )
     if new_class.doc is None and written:
-        new_class.doc = interp.run.unknown("the text that Python writes for a class")
+        new_class.doc = interp.run.unknown(dataclasses_enum.WRITTEN_BY_PYTHON)
     new_class.module = scope.module_name()
     for base in bases:
         if isinstance(base, Unknown):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FIELDS = "__dataclass__"
 """The class attribute that lists a data class' own fields."""
+WRITTEN_BY_PYTHON = "the text that Python writes for a class"
 
 
 class Field(Native):
@@ -51,6 +52,8 @@ def dataclass(run: Run, cls: Value = None, **_: Value) -> Value:
         return NativeFunction(dataclass, "dataclass")
     if isinstance(cls, UserClass):
         cls.attrs[FIELDS] = list(cls.attrs.get("__annotations__", {}))
+        if cls.doc is None:
+            cls.doc = interp.run.unknown(WRITTEN_BY_PYTHON)
     return cls
 
 
