@@ -53,7 +53,7 @@ def dataclass(run: Run, cls: Value = None, **_: Value) -> Value:
     if isinstance(cls, UserClass):
         cls.attrs[FIELDS] = list(cls.attrs.get("__annotations__", {}))
         if cls.doc is None:
-            cls.doc = interp.run.unknown(WRITTEN_BY_PYTHON)
+            cls.doc = run.unknown(WRITTEN_BY_PYTHON)
     return cls
 
 
