@@ -89,7 +89,7 @@ class Estimating:
     def _measured(
         self, task: Task, analysis: preflight.Analysis | None
     ) -> preflight.Estimator | None:
-        """Return what was measured of a script, if anything; beside it stands what was read where
+        """Return what was measured of a script, if anything; beside it is what was read where
         both may be wrong."""
         if self.state is None:
             return None
