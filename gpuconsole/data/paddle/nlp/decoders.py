@@ -2,6 +2,7 @@
 
 import paddle
 from paddle import nn
+from paddlenlp.transformers import PretrainedConfig
 
 
 class GPTLayer(nn.Layer):
@@ -30,7 +31,8 @@ class GPTLayer(nn.Layer):
 class GPTModel(nn.Layer):
     def __init__(self, config):
         super().__init__()
-        self.config = config
+        self.facts = config
+        self.config = PretrainedConfig(config)
         hidden = config["hidden"]
         self.word_embeddings = nn.Embedding(config["vocabulary"], hidden)
         self.position_embeddings = nn.Embedding(config["positions"], hidden)
@@ -114,7 +116,8 @@ class LlamaLayer(nn.Layer):
 class LlamaModel(nn.Layer):
     def __init__(self, config):
         super().__init__()
-        self.config = config
+        self.facts = config
+        self.config = PretrainedConfig(config)
         hidden, heads = config["hidden"], config["heads"]
         self.embed_tokens = nn.Embedding(config["vocabulary"], hidden)
         self.layers = nn.LayerList([
@@ -130,7 +133,7 @@ class LlamaModel(nn.Layer):
     def forward(self, input_ids, position_ids=None, attention_mask=None, **options):
         length = input_ids.shape[1]
         nn._note_length(length)
-        width = self.config["hidden"] // self.config["heads"]
+        width = self.facts["hidden"] // self.facts["heads"]
         cos, sin = paddle.ones([1, length, 1, width]), paddle.ones([1, length, 1, width])
         x = self.embed_tokens(input_ids)
         mask = paddle.triu(paddle.full([length, length], -1e4), 1)

@@ -2,6 +2,7 @@
 
 import paddle
 from paddle import nn
+from paddlenlp.transformers import PretrainedConfig
 
 
 class Embeddings(nn.Layer):
@@ -65,7 +66,8 @@ class SharedEncoder(nn.Layer):
 class EncoderModel(nn.Layer):
     def __init__(self, config):
         super().__init__()
-        self.config = config
+        self.facts = config
+        self.config = PretrainedConfig(config)
         hidden = config["hidden"]
         width = config.get("embedding", hidden)
         self.embeddings = Embeddings(config, width)
@@ -89,7 +91,7 @@ class EncoderModel(nn.Layer):
             attention_mask = paddle.unsqueeze(attention_mask, [1, 2]).astype("float32")
             attention_mask = (1.0 - attention_mask) * -1e4
         states = self.embeddings(input_ids, token_type_ids, position_ids)
-        if self.embeddings.word_embeddings.weight.shape[1] != self.config["hidden"]:
+        if self.embeddings.word_embeddings.weight.shape[1] != self.facts["hidden"]:
             states = self.embeddings_project(states)
         states = self.encoder(states, attention_mask)
         return (states, self.pooler(states)) if self.pooled else states

@@ -6,7 +6,14 @@ tells the rest.
 
 import paddle
 from paddle import nn
-from paddlenlp.transformers import EncoderModel, GPTModel, LlamaModel, T5Model, _facts
+from paddlenlp.transformers import (
+    EncoderModel,
+    GPTModel,
+    LlamaModel,
+    PretrainedConfig,
+    T5Model,
+    _facts,
+)
 
 
 def _backbone(config):
@@ -21,8 +28,9 @@ def _backbone(config):
 class PretrainedModel(nn.Layer):
     def __init__(self, config):
         super().__init__()
-        config = config.config if isinstance(config, nn.Layer) else config
-        self.config = config
+        config = config.facts if isinstance(config, nn.Layer) else config
+        self.facts = config
+        self.config = PretrainedConfig(config)
         self.add_sublayer(config["prefix"], _backbone(config))
 
     @classmethod
@@ -31,7 +39,7 @@ class PretrainedModel(nn.Layer):
 
     @property
     def base_model(self):
-        return getattr(self, self.config["prefix"])
+        return getattr(self, self.facts["prefix"])
 
     def states(self, *args, **options):
         out = self.base_model(*args, **options)
@@ -59,7 +67,7 @@ class ForSequenceClassification(PretrainedModel):
         super().__init__(config)
         self.num_classes = num_classes if num_labels is None else num_labels
         self.dropout = nn.Dropout(0.1 if dropout is None else dropout)
-        self.classifier = nn.Linear(self.config["hidden"], self.num_classes)
+        self.classifier = nn.Linear(self.facts["hidden"], self.num_classes)
 
     def forward(self, input_ids, token_type_ids=None, position_ids=None, attention_mask=None,
                 labels=None, **options):  # fmt: skip
@@ -77,7 +85,7 @@ class ForTokenClassification(PretrainedModel):
         super().__init__(config)
         self.num_classes = num_classes if num_labels is None else num_labels
         self.dropout = nn.Dropout(0.1 if dropout is None else dropout)
-        self.classifier = nn.Linear(self.config["hidden"], self.num_classes)
+        self.classifier = nn.Linear(self.facts["hidden"], self.num_classes)
 
     def forward(self, input_ids, token_type_ids=None, position_ids=None, attention_mask=None,
                 labels=None, **options):  # fmt: skip
@@ -93,7 +101,7 @@ class ForTokenClassification(PretrainedModel):
 class ForQuestionAnswering(PretrainedModel):
     def __init__(self, config, **options):
         super().__init__(config)
-        self.classifier = nn.Linear(self.config["hidden"], 2)
+        self.classifier = nn.Linear(self.facts["hidden"], 2)
 
     def forward(self, input_ids, token_type_ids=None, position_ids=None, attention_mask=None,
                 **options):  # fmt: skip
@@ -110,7 +118,7 @@ class ForMaskedLM(PretrainedModel):
 
     def __init__(self, config, **options):
         super().__init__(config)
-        config = self.config
+        config = self.facts
         hidden = config.get("embedding", config["hidden"])
         self.encoder = config["kind"] == "encoder"
         if self.encoder:

@@ -2,6 +2,7 @@
 
 import paddle
 from paddle import nn
+from paddlenlp.transformers import PretrainedConfig
 
 
 class T5Norm(nn.Layer):
@@ -90,7 +91,8 @@ class T5Stack(nn.Layer):
 class T5Model(nn.Layer):
     def __init__(self, config):
         super().__init__()
-        self.config = config
+        self.facts = config
+        self.config = PretrainedConfig(config)
         self.shared = nn.Embedding(config["vocabulary"], config["hidden"])
         self.encoder = T5Stack(config, False)
         self.decoder = T5Stack(config, True)

@@ -108,6 +108,11 @@ def _facts(run: Run, name: Value) -> Value:
     return unknown
 
 
+def _unknown_setting(run: Run, name: Value) -> Value:
+    which = f"{name!r}" if isinstance(name, str) else "a part"
+    return run.unknown(f"{which} of a pretrained model's configuration", first_unknown(name))
+
+
 class Transformers(Written):
     """`paddlenlp.transformers`: a class of every family by the kind of its head."""
 
@@ -297,6 +302,7 @@ def paddlenlp(run: Run) -> Namespace:
     schedule = None if schedules is None else schedules.find("LRScheduler")
     names = {
         "_facts": NativeFunction(_facts, "_facts"),
+        "_unknown_setting": NativeFunction(_unknown_setting, "_unknown_setting"),
         "LinearDecayWithWarmup": schedule, "CosineDecayWithWarmup": schedule,
     }  # fmt: skip
     return Namespace("paddlenlp", {

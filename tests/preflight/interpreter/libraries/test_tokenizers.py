@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuconsole.preflight.interpreter.domain.values import Unknown
 from tests.preflight.modelled import modelled
 
 TOKENIZER = """
@@ -62,3 +63,26 @@ change.transforms.append(T.ToTensor())
 x = change(Image.new("RGB", (32, 32)))
 """
     assert tuple(modelled(tmp_path / "script.py", text)["x"].shape) == (3, 16, 8)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("ErnieModel", "ernie-1.0"), ("ErnieGramModel", "ernie-gram-zh"),
+        ("BertForSequenceClassification", "bert-base-chinese"), ("GPTLMHeadModel", "gpt2-en"),
+    ],
+)  # fmt: skip
+def test_a_pretrained_model_s_configuration_has_its_sizes_and_the_rest_is_not_known(
+    tmp_path: Path, model: str, name: str
+) -> None:
+    text = f"""
+from paddlenlp.transformers import {model}
+config = {model}.from_pretrained({name!r}).config
+by_key, by_name = config["hidden_size"], config.num_attention_heads
+has, padding, default = "vocab_size" in config, config["pad_token_id"], config.get("rate", 1)
+"""
+    names = modelled(tmp_path / "script.py", text)
+    assert (names["by_key"], names["by_name"], names["has"]) == (768, 12, True)
+    assert isinstance(names["padding"], Unknown)
+    assert isinstance(names["default"], Unknown)
+    assert "'pad_token_id' of a pretrained model's configuration" in names["padding"].reason
