@@ -465,6 +465,26 @@ def slopes_of_one_operand(paddle: Any, step: Any) -> None:
 
 
 @case
+def slopes_of_slopes_by_what_they_began_with(paddle: Any, step: Any) -> None:
+    """Slopes forwards, made of two backwards: the second is by the gradient that the first began
+    with, a leaf of its own."""
+    scale = paddle.create_parameter([64, 1, 64], "float32")
+    optimizer = paddle.optimizer.SGD(parameters=[scale])
+
+    def loss_of(scale: Any, x: Any) -> Any:
+        x.stop_gradient = False
+        _, whole = paddle.incubate.autograd.jvp(lambda x: x * scale, x)
+        out = (x * scale).sum(-1, keepdim=True)
+        start = paddle.zeros_like(out)
+        start.stop_gradient = False
+        (slope,) = paddle.grad(out, x, start, create_graph=True)
+        (forwards,) = paddle.grad(slope, start, paddle.ones_like(slope), create_graph=True)
+        return whole.sum() + (forwards * forwards).sum()
+
+    train(paddle, scale, optimizer, lambda: (paddle.rand([1, 64, 64]),), loss_of, step)
+
+
+@case
 def bent_three_times(paddle: Any, step: Any) -> None:
     """Third derivatives of `tanh`, as the equations of physics have them."""
     nn = paddle.nn

@@ -107,6 +107,9 @@ class Pass:
             if start is not None:
                 first.m_node, first.m_slot = start.m_node, start.m_slot
                 first.stop_gradient = start.stop_gradient
+                if start.m_node is None:
+                    # What is made of the copy leads to the leaf that it is one of.
+                    first.m_source = start.source
             self.arrived[id(node)][loss.m_slot] = first
             del first
         if roots:
