@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..notes import note
 from . import gym_environments
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
     from numpy.typing import DTypeLike
+
+
+class _ArgSpec(NamedTuple):
+    """What `inspect.getargspec` returned."""
+
+    args: list[str]
+    varargs: str | None
+    keywords: str | None
+    defaults: tuple[Any, ...] | None
 
 
 def install(root: str) -> None:
@@ -42,7 +51,7 @@ def install(root: str) -> None:
     _offer(collections, abstract, root)
     clocks = importlib.import_module("time")
     _offer(clocks, {"clock": clocks.perf_counter}, root)
-    _offer(inspect, {"getargspec": lambda f: inspect.getfullargspec(f)[:4]}, root)
+    _offer(inspect, {"getargspec": lambda f: _ArgSpec(*inspect.getfullargspec(f)[:4])}, root)
     when_imported(
         "PIL.Image",
         lambda module: _offer(
