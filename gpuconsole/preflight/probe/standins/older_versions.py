@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..notes import note
 from . import gym_environments
@@ -32,7 +32,7 @@ class _ArgSpec(NamedTuple):
     args: list[str]
     varargs: str | None
     keywords: str | None
-    defaults: tuple[Any, ...] | None
+    defaults: tuple[object, ...] | None
 
 
 def install(root: str) -> None:
