@@ -30,6 +30,8 @@ class TwoTiers:
 
     ran: Estimator
     read: Estimator
+    batch: int | None = None
+    """The requested one: where the two agree at it, the script is not followed at others."""
 
     def estimate(
         self,
@@ -67,17 +69,14 @@ class TwoTiers:
 
     def reserved_at(self, backend: Backend) -> Callable[[int], float | None]:
         """Return reserved MiB as a non-decreasing function of the batch size."""
-        by_run, by_reading = self.ran.reserved_at(backend), self.read.reserved_at(backend)
-        if not _can_be_compared(
-            self.ran.estimate(backend=backend), self.read.estimate(backend=backend)
-        ):
+        by_run = self.ran.reserved_at(backend)
+        if TIERS_DIFFER not in self.estimate(self.batch, backend=backend).flags:
             return by_run
+        by_reading = self.read.reserved_at(backend)
 
         def reserved(batch: int) -> float | None:
             ran, read = by_run(batch), by_reading(batch)
-            if ran is None or read is None or are_close(ran, read):
-                return ran
-            return max(ran, read)
+            return ran if ran is None or read is None else max(ran, read)
 
         return reserved
 

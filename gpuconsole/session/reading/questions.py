@@ -96,7 +96,7 @@ class Estimating:
         recording = recordings.recorded(self.state, task, analysis, self.tier, self.images)
         if recording is None or recording.tier != "meta" or self.tier or analysis is None:
             return recording
-        return preflight.TwoTiers(recording, analysis)
+        return preflight.TwoTiers(recording, analysis, task.batch_size)
 
     def unread(self, why: Unknown) -> Report:
         """Return that the memory is not known."""

@@ -73,6 +73,14 @@ def test_where_they_differ_the_larger_counts_and_the_range_holds_both(
     assert both.reserved_at("gpu")(16) == 2400.0
 
 
+def test_where_they_agree_at_what_is_asked_the_script_is_not_read_for_other_batches() -> None:
+    class Once(Says):
+        def reserved_at(self, backend: Any) -> Callable[[int], float | None]:
+            raise AssertionError("followed again")
+
+    assert TwoTiers(RAN, Once("static", 101.0), 8).reserved_at("gpu")(64) == 6400.0
+
+
 def test_a_difference_that_no_device_notices_is_none() -> None:
     both = TwoTiers(Says("meta", 0.01), Says("static", 0.02))
     assert TIERS_DIFFER not in both.estimate(8).flags
