@@ -17,7 +17,7 @@ WAIT_S = 15.0
 """How long a connection waits for a healthy replica."""
 LAST_RESORT_S = 5.0
 """From when on it may also go to one that was healthy and fails its checks: a busy host answers
-checks late, and serves still."""
+checks late, and still serves."""
 LOOK_EVERY_S = 0.2
 LEAST_PAUSE_S = 0.25
 """Between two requests of one connection; a client that leaves no such pause is cut off."""
@@ -27,9 +27,9 @@ class ServicePort:
     """A port of a service: the healthy replica with the fewest connections takes the next one.
 
     While none is healthy for long, those that were get it. One that does not take a connection is
-    passed over for the next: until then no byte of it has
-    gone anywhere. Connections that are open stay where they are, until their replica is to leave:
-    then each is closed between two requests, so that the client's next goes to another replica.
+    passed over for the next: until then no byte of it has gone anywhere. Connections that are open
+    stay where they are, until their replica is to leave: then each is closed between two requests,
+    so that the client's next goes to another replica.
     """
 
     def __init__(self, context: Context, user: str, name: str, port: int) -> None:
