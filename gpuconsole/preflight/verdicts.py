@@ -28,8 +28,6 @@ TIGHT_SHARE = 0.10
 """Below this share of the limit left over, a job that fits is called tight."""
 LIKELY = 0.5
 """From this chance on, running out is what is expected."""
-_IN_DOUBT = frozenset({out_of_memory_chance.UNREACHED, TIERS_DIFFER})
-"""Flags of answers of which the upper bound is not shown."""
 
 
 class Estimator(Protocol):
@@ -166,9 +164,9 @@ def held(memory: Memory, card: Card, flags: Collection[str]) -> Memory:
     """Return the memory as it is held against a card's limit: `high_mib` is what counts.
 
     Of a card that exists only in a question that is the estimate as it is, with an allowance where
-    runs of one script differ among themselves, or where some of it was not reached.
+    runs of one script differ among themselves; where its upper bound is in doubt, that counts too.
     """
-    if not card.exact or not _IN_DOUBT.isdisjoint(flags):
+    if not card.exact or not out_of_memory_chance.IN_DOUBT.isdisjoint(flags):
         return memory
     total = memory.total_mib
     return replace(memory, low_mib=total, high_mib=total * _allowance(card, flags))
@@ -204,7 +202,7 @@ def largest_batch(estimator: Estimator, estimate: Estimate, card: Card) -> int |
     # Range and context do not depend on the batch: take them off once.
     spread = memory.context_spread_mib
     room = card.limit_mib - memory.context_mib - (0.0 if card.exact else spread)
-    whole = not card.exact or not _IN_DOUBT.isdisjoint(estimate.flags)
+    whole = not card.exact or not out_of_memory_chance.IN_DOUBT.isdisjoint(estimate.flags)
     factor = 1.0 + memory.upper_share if whole else _allowance(card, estimate.flags)
 
     def fits(batch: int) -> bool:

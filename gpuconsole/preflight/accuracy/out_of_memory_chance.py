@@ -59,10 +59,12 @@ DOUBTFUL_ON_CPU = Shares(0.10, 0.30, 0.55)
 """The same of answers with one of the flags DOUBTFUL."""
 UNREACHED = "unreached"
 """Flag of answers that allow for an evaluation that was not reached."""
+IN_DOUBT = frozenset({UNREACHED, TIERS_DIFFER})
+"""Flags of answers of which the upper bound is not shown."""
 UNREACHED_ON_CPU = Shares(0.45, 0.05)
-"""The same of these: of ten configurations with an evaluation of larger batches that was not
-reached, seven took far more (docs/accuracy-history.md), of scripts with one of the same size
-hardly any. Where reading and running a script differ, about half of the answers are exact too."""
+"""Shares of answers with one of these: of ten configurations with an evaluation of larger batches
+that was not reached, seven took far more (docs/accuracy-history.md), of scripts with one of the
+same size hardly any. Taken for answers of tiers that differ, too."""
 
 
 def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
@@ -70,7 +72,7 @@ def shares(tier: Tier, backend: Backend, flags: Collection[str] = ()) -> Shares:
     base = ON_CPU.get(tier) if backend == "cpu" else None
     if base is None:
         return Shares()
-    if tier != "history" and not {UNREACHED, TIERS_DIFFER}.isdisjoint(flags):
+    if tier != "history" and not IN_DOUBT.isdisjoint(flags):
         return UNREACHED_ON_CPU
     return DOUBTFUL_ON_CPU if not DOUBTFUL.isdisjoint(flags) and tier != "history" else base
 
