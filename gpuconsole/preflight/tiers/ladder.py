@@ -30,8 +30,8 @@ CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
 """The tiers that are tried one after another, the cheaper one first."""
 NO_LIMIT_S = float("inf")
 WRONG_BY = 2.0
-"""By which factor reading may be wrong without a warning: of 205 points of the corpus that it
-answered in first runs 8 were less than half, or more than twice, what they should be."""
+"""By which factor reading may be wrong without a warning; in first runs it was seldom wrong by more
+(docs/accuracy-history.md)."""
 MAY_FAIL_HERE = "it may fail here"
 UNCONFIRMED = "(found by reading; running it did not show it)"
 PLANNED = 0.9

@@ -16,9 +16,8 @@ from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
 from gpuconsole.preflight.verdicts import Estimator
 
 AGREE = 0.05
-"""Shares of the memory by which two tiers may differ and still say the same. Of 205 points of the
-corpus that both answered in their first runs they differ by more at 31, and one of the two is wrong
-at each; below it they are right or wrong together."""
+"""Share of the memory by which two tiers may differ and still say the same. What the larger of both
+is worth where they differ by more, `python -m benchmarks.wild --goals` prints."""
 FLOOR_MIB = 1.0
 """A difference that no device notices."""
 
