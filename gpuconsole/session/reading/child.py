@@ -70,8 +70,20 @@ def _answered(question: Question[object], analyses: Analyses) -> bytes:
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         said = {"ended": f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}"}
-    said["used_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    said["used_mib"] = _peak_mib()
     return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _peak_mib() -> int:
+    """Return the most memory (MiB) that this process has held; 0 where the system does not say.
+
+    `getrusage` would count what its parent held when it started this process.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) // 1024
+    return 0
 
 
 def _pipes() -> tuple[int, int]:

@@ -99,11 +99,11 @@ def test_language_models(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     folder = Path(__file__).parents[3] / "gpuconsole" / "data" / "paddle" / "nlp"
     module = types.ModuleType("paddlenlp.transformers")
-    module.__dict__["_facts"] = None
+    module.__dict__["_facts"] = module.__dict__["_unknown_setting"] = None
     monkeypatch.setitem(sys.modules, "paddlenlp", types.ModuleType("paddlenlp"))
     monkeypatch.setitem(sys.modules, "paddlenlp.transformers", module)
     monkeypatch.setattr(paddle.nn, "_note_length", lambda length: None, raising=False)
-    for stem in ("encoders", "decoders", "t5", "heads"):
+    for stem in ("configuration", "encoders", "decoders", "t5", "heads"):
         exec(compile((folder / f"{stem}.py").read_text(), stem, "exec"), module.__dict__)
     head = "ForSequenceClassification" if kind in ("encoder", "shared") else "ForMaskedLM"
     text = HEAD + f"from paddlenlp.transformers import {head}\n"

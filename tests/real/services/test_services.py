@@ -25,6 +25,7 @@ from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job, JobState, Task
 from gpuconsole.core.services import SERVICE, HealthCheck, Service
 from gpuconsole.errors import ConsoleError
+from gpuconsole.session.ports import service_port
 from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
 from tests.real.rig.hosts import Lab, LabHost
@@ -108,7 +109,9 @@ def asked(port: int, path: str = "/") -> tuple[int, str]:
 async def test_a_host_is_drained_and_of_a_thousand_requests_none_fails(
     session: Session, desk: Desk
 ) -> None:
-    jobs = await session.queue.serve(service(desk, page(), replicas=2, drain_s=30.0), force=True)
+    # On a busy machine checks are answered late, and each connection takes its time.
+    patient = service(desk, page(failures=100), replicas=2, drain_s=PATIENCE_S)
+    jobs = await session.queue.serve(patient, force=True)
     assert [job.task.name for job in jobs] == ["serve[1]", "serve[2]"]
     await until(lambda: len(healthy(session)) == 2, what=f"{live(session)} healthy")
     forward = await session.forward("serve")
@@ -186,8 +189,9 @@ async def test_a_crash_is_restarted_after_longer_and_longer_pauses(
 
 
 async def test_one_that_never_becomes_healthy_says_so_with_the_last_check(
-    session: Session, desk: Desk
+    session: Session, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(service_port, "WAIT_S", 5.0)
     check = page("/never", start_s=3.0, failures=2)
     (job,) = await session.queue.serve(service(desk, check), force=True)
     await until(lambda: session.job(job.id).state_word == "unhealthy", what="unhealthy")

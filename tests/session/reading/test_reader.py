@@ -152,6 +152,15 @@ def test_a_process_that_has_ended_or_grown_is_replaced(
     assert process_of(reader) != second
 
 
+def test_what_the_process_that_asks_holds_retires_no_reader(
+    reader: AsyncReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = b"x" * (512 * 2**20)
+    monkeypatch.setattr(process, "_RETIRED_MIB", 500)
+    assert process_of(reader) == process_of(reader)
+    assert held
+
+
 def test_a_process_that_does_not_start_is_an_error_with_a_way_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
