@@ -64,7 +64,6 @@ from gpuconsole.session.queue import commands
 from gpuconsole.session.queue.forecast import parse_change
 from gpuconsole.session.queue.planner import Why
 from gpuconsole.session.queue.service import NO_VALUES, JobQueue
-from gpuconsole.session.queue.waits import until_ended
 from gpuconsole.session.recording.backfill import LiveSamples, Samples
 from gpuconsole.session.recording.recorder import FOLDER, Recorded, record_into, ring
 from gpuconsole.session.report.model import Key, Query, UsageReport
@@ -483,7 +482,7 @@ class Session:
         """
         job = self.job(reference)
         self._dispatch()
-        return await until_ended(job, self._as_it_is, self._clock, timeout_s, reference)
+        return await commands.until_ended(job, self._as_it_is, self._clock, timeout_s, reference)
 
     async def cancel(self, reference: str) -> Job:
         """End a job: it leaves the queue, or gets SIGTERM, a grace time, SIGKILL."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuconsole.core.jobs import ADOPTED, Job, JobState
+from gpuconsole.core.jobs import ADOPTED, Job, JobState, is_due
 from gpuconsole.core.services import MOST_REPLICAS
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import RefusedError, UsageError
+from gpuconsole.session.clock import Clock
 from gpuconsole.state import JobMovedError, Journal
+from gpuconsole.waiting import within
 
 MOST_PRIORITY = 1000
 """As in task files."""
+LOOK_EVERY_S = 0.5
+"""How often it is looked whether a job has ended."""
 
 
 def find(jobs: Sequence[Job], reference: str, user: str = "") -> Job:
@@ -278,3 +283,32 @@ def require_not_held(job: Job) -> None:
             ),
             msg("`gpuconsole release {id}` releases it.", id=job.id),
         )
+
+
+async def until_ended(
+    job: Job, now: Callable[[str], Job], clock: Clock, timeout_s: float | None, reference: str
+) -> Job:
+    """Return a job once it has ended and is not tried again; `now` returns it, by id, as it is.
+
+    TimeoutError, with `reference` as its name, when it has not ended within `timeout_s` seconds
+    (None: no limit); RefusedError when it is held.
+    """
+    try:
+        return await within(timeout_s, _ended(job, now, clock))
+    except asyncio.TimeoutError:
+        # Until Python 3.10 asyncio has a class of its own.
+        raise TimeoutError(
+            msg(
+                "job {reference} has not ended in {timeout_s} s",
+                reference=reference,
+                timeout_s=f"{timeout_s:g}",
+            )
+        ) from None
+
+
+async def _ended(job: Job, now: Callable[[str], Job], clock: Clock) -> Job:
+    while not job.state.ended or is_due(job):
+        require_not_held(job)
+        await clock.sleep(LOOK_EVERY_S)
+        job = now(job.id)
+    return job

@@ -8,6 +8,7 @@ from dataclasses import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.widgets import Static
 
 from gpuconsole.core.incidents import (
@@ -20,9 +21,11 @@ from gpuconsole.core.incidents import (
 )
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.units import format_duration, format_mib
+from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.rules import BY_NAME, described
 from gpuconsole.tui.keymap.key import Key
+from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.host import event_lines, state_lines
 from gpuconsole.tui.render.incidents import (
     Curve,
@@ -42,7 +45,6 @@ from gpuconsole.tui.render.text_cells import Piece, text
 from gpuconsole.tui.screens import incidents_actions
 from gpuconsole.tui.screens.list_screen import ListScreen
 from gpuconsole.tui.snapshot import Picture
-from gpuconsole.tui.widgets.action_list import Actions, Pane
 from gpuconsole.tui.widgets.input_bar import FilterBar
 from gpuconsole.tui.widgets.panel import Name, Panel, name_box
 from gpuconsole.tui.widgets.row_list import Rows
@@ -51,6 +53,50 @@ PLOTTED_S, LEAST_PLOTTED_S = 1800.0, 120.0
 """How much of the device's past is drawn: what is known of the last half hour."""
 LARGE_WIDTH, LARGE_HEIGHT = 160, 48
 """From this size on the host of an incident is shown too."""
+
+
+class Pane(Panel):
+    """A panel that tells when it has another size: its lines are made for its width."""
+
+    class Resized(Message):
+        """Lines are to be made again."""
+
+    def on_resize(self) -> None:
+        """Tell it."""
+        self.post_message(self.Resized())
+
+
+class Actions(Pane, can_focus=True):
+    """What can be done, by number. With the focus here digits mean actions, not screens."""
+
+    BINDINGS = bindings("actions")
+
+    @dataclass
+    class Moved(Message):
+        """Another action is looked at."""
+
+        step: int
+
+    @dataclass
+    class Chosen(Message):
+        """An action is to be done; 0 is the one that is looked at."""
+
+        number: int
+
+    class Left(Message):
+        """The list has the keys again."""
+
+    def action_move(self, step: int) -> None:
+        """Look at another action."""
+        self.post_message(self.Moved(step))
+
+    def action_do(self, number: int) -> None:
+        """Do one."""
+        self.post_message(self.Chosen(number))
+
+    def action_leave(self) -> None:
+        """Go back to the list."""
+        self.post_message(self.Left())
 
 
 class TriageScreen(ListScreen):

@@ -25,7 +25,7 @@ from gpuconsole.tui.screens.dialogs.retry_oom import AgainScreen
 from gpuconsole.tui.screens.fleet import FleetScreen
 from gpuconsole.tui.screens.help import HelpScreen
 from gpuconsole.tui.screens.host import HostScreen
-from gpuconsole.tui.screens.incidents import TriageScreen
+from gpuconsole.tui.screens.incidents import Actions, TriageScreen
 from gpuconsole.tui.screens.job import JobScreen
 from gpuconsole.tui.screens.jump import JumpScreen
 from gpuconsole.tui.screens.messages import MessagesScreen
@@ -33,7 +33,6 @@ from gpuconsole.tui.screens.queue import QueueScreen
 from gpuconsole.tui.screens.submit.screen import SubmitScreen
 from gpuconsole.tui.screens.tour import TourScreen
 from gpuconsole.tui.screens.usage import UsageScreen
-from gpuconsole.tui.widgets.action_list import Actions
 from gpuconsole.tui.widgets.fleet_map import FleetMap
 from gpuconsole.tui.widgets.form import Form
 from gpuconsole.tui.widgets.input_bar import FilterBar

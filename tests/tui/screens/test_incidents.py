@@ -18,9 +18,8 @@ from gpuconsole.tui.app import Look
 from gpuconsole.tui.runtime.notifications import notification
 from gpuconsole.tui.screens.dialogs.base import ConfirmScreen
 from gpuconsole.tui.screens.host import HostScreen
-from gpuconsole.tui.screens.incidents import TriageScreen
+from gpuconsole.tui.screens.incidents import Actions, TriageScreen
 from gpuconsole.tui.screens.job import JobScreen
-from gpuconsole.tui.widgets.action_list import Actions
 from gpuconsole.tui.widgets.row_list import Rows
 from tests.tui.console import SIZES, WIDE, Driven, opened
 from tests.tui.fake import NOW, FakeHistory, FakeSession, FakeTriage, incident, job
