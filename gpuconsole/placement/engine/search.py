@@ -414,7 +414,9 @@ def shared_code(profile: Profile, board: Board, cell: Cell) -> str:
     """Return "" when a held device may take the job beside its holder, else why not: `leased`
     where they do not share, `memory` or `utilization` where both together are too much."""
     holder, view, request = cell.holder, profile.views[cell.kind], profile.request
-    if holder is None or cell.guest is not None or not holder.share or cell.fault:
+    if holder is None or cell.guest is not None or cell.fault:
+        return "leased"
+    if not (holder.share and request.task.share):
         return "leased"
     if view.code or request.devices != 1 or sum(len(c.spots) for c in board.held[holder.job]) != 1:
         return "leased"

@@ -282,7 +282,7 @@ def _of_holders(survey: Survey, able: Refused) -> Iterator[str]:
     holders = [
         holder
         for cell, code in able
-        if code == "leased"
+        if code in _IN_USE
         for holder in (cell.holder, cell.guest)
         if holder is not None
     ]
