@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpuconsole.core import file_trust
-from gpuconsole.errors import TrustError
+from gpuconsole.errors import TrustError, UsageError
 
 OTHER = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -270,6 +270,87 @@ def test_a_folder_that_others_could_exchange_is_not_private(tmp_path: Path) -> N
     with pytest.raises(TrustError) as caught:
         file_trust.require_private(folder)
     assert f"{folder.parent} is writable by everybody" in caught.value.message
+
+
+MOST = 10
+
+
+def unread(path: Path) -> tuple[str, str, str]:
+    with pytest.raises(UsageError) as caught:
+        file_trust.read_private(path, "The token", MOST)
+    return caught.value.title, caught.value.message, caught.value.hint
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
+@pytest.mark.parametrize("text", ["", "é", "x" * MOST])
+def test_a_secret_of_ones_own_is_read_with_its_time(tmp_path: Path, mode: int, text: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(text, "utf-8")
+    path.chmod(mode)
+    os.utime(path, (5, 7))
+    assert file_trust.read_private(path, "The token", MOST) == (text, 7.0)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o610, 0o604, 0o602, 0o601])
+def test_a_secret_that_others_can_reach_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "my token"
+    path.write_text("x")
+    path.chmod(mode)
+    assert unread(path) == (
+        "The token is open to others",
+        f"{path} may be read by other users.",
+        f"Run: chmod 600 '{path}'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "title", "words"),
+    [
+        (b"x" * (MOST + 1), "The token is too large", f"has more than {MOST} bytes."),
+        (b"\xff", "The token cannot be read", "is not UTF-8."),
+    ],
+)
+def test_a_secret_that_is_none_is_refused(
+    tmp_path: Path, data: bytes, title: str, words: str
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    assert unread(path) == (title, f"{path} {words}", "")
+
+
+def test_a_secret_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    title = "The token cannot be read"
+    pipe, missing = tmp_path / "pipe", tmp_path / "missing"
+    os.mkfifo(pipe, 0o600)
+    assert unread(pipe) == (title, f"{pipe} is not a regular file.", "")
+    assert unread(missing) == (title, f"{missing}: No such file or directory.", "")
+
+
+@as_root
+def test_a_secret_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("x")
+    path.chmod(0o600)
+    os.chown(path, OTHER, OTHER)
+    assert unread(path) == (
+        "The token is open to others",
+        f"{path} belongs to somebody else.",
+        "Make a copy.",
+    )
+
+
+def test_new_files_and_folders_are_for_this_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with open(tmp_path / "new", "w", opener=file_trust.private) as file:
+            file.write("x")
+        file_trust.make_private(tmp_path / "a" / "b")
+        file_trust.make_private(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "a", "a/b")}
+    assert modes == {"new": 0o600, "a": 0o700, "a/b": 0o700}
 
 
 Reader = Callable[[Path], object]

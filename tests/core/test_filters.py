@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpuconsole.core.filters import FIELDS, FilterError, free_devices, parse
+from gpuconsole.core.filters import FIELDS, FIGURES, FilterError, free_devices, parse
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from tests.scripts import script
@@ -96,25 +97,41 @@ def test_the_owner_of_a_job_counts_as_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "length"),
+    ("text", "column", "length", "message"),
     [
-        ("a100 speed>3", 5, 5),
-        ("util<", 5, 1),
-        ("util<fast", 5, 4),
-        ("rack:", 0, 5),
-        ("x !", 2, 1),
-        ('name "open', 5, 1),
-        ("gpu:a100|", 4, 5),
-        ("a|!|b |", 6, 1),
-        ("freemem:24", 0, 10),
-        ("util<20x", 5, 3),
+        ("a100 speed>3", 5, 5, f"`speed` is no figure; known: {', '.join(FIGURES)}."),
+        ("util<", 5, 1, "`util<` needs a number."),
+        ("util<fast", 5, 4, "`util<` needs a number."),
+        ("rack:", 0, 5, "`rack:` needs a word on both sides of the colon."),
+        ("x !:a", 3, 2, "`:a` needs a word on both sides of the colon."),
+        ("x !", 2, 1, "Something must follow `!`."),
+        ('name "open', 5, 1, "A quote is not closed."),
+        ('"a" "b" "', 8, 1, "A quote is not closed."),
+        ("gpu:a100|", 4, 5, "A word is missing beside `|`."),
+        ("a|!|b |", 6, 1, "A word is missing beside `|`."),
+        ("freemem:24", 0, 10, "`freemem` is a figure: `freemem>24`, `freemem<24`."),
+        ("util<20x", 5, 3, "`util<` needs a number."),
     ],
 )
-def test_a_mistake_has_a_place(text: str, column: int, length: int) -> None:
+def test_a_mistake_has_a_place(text: str, column: int, length: int, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert (caught.value.column, caught.value.length) == (column, length)
-    assert caught.value.message
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("figure", [19.0, 20.0, 21.0])
+@pytest.mark.parametrize("field", ["util", "temp", "power", "prio"])
+def test_a_figure_is_compared_at_its_limit(field: str, figure: float) -> None:
+    device = replace(IDLE, utilization=figure, temperature_c=figure, power_w=figure)
+    host = Host("h", HostState.UP, devices=(device,))
+    job = Job("j", Task("t", priority=int(figure)), "ana", JobState.QUEUED, 0.0)
+    signs = {"<": figure < 20, "<=": figure <= 20, "=": figure == 20, ">=": figure >= 20}
+    for sign, holds in (*signs.items(), (">", figure > 20)):
+        for text, expected in ((f"{field}{sign}20", holds), (f"!{field}{sign}20", not holds)):
+            asked = parse(text)
+            found = asked.job(job) if field == "prio" else asked.devices(host, {}) is not None
+            assert found is expected, text
 
 
 def test_free_counts_healthy_unused_devices() -> None:

@@ -52,7 +52,11 @@ def test_a_bad_digest_is_called_so(digest: str) -> None:
 
 @pytest.mark.parametrize("image", ["paddle", "paddle:latest", "localhost:5000/paddle"])
 def test_a_name_that_moves_is_told(image: str) -> None:
-    assert "latest" in floating_note(image)
+    what = "is tagged latest" if image.endswith(":latest") else "has no tag, which means latest"
+    assert floating_note(image) == (
+        f"The image {image} {what}: hosts may hold different ones, and a later pull another again."
+        " Name a version, or pin it: gpuconsole image pin."
+    )
 
 
 @pytest.mark.parametrize("image", ["paddle:3", f"paddle@{DIGEST}", DIGEST, "", "No Name"])

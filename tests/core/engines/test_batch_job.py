@@ -57,6 +57,38 @@ def test_everything_asked_for_is_an_option_of_sbatch() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("time_s", "minutes"),
+    [(0, 1), (59, 1), (60, 1), (61, 2), (120, 2), (120.5, 3), (3600, 60), (86400, 1440)],
+)
+def test_a_time_limit_is_whole_minutes_and_at_least_one(time_s: float, minutes: int) -> None:
+    options = directives(Script("t", ("python",), Batch(time_s=time_s)))
+    assert f"--time={minutes}" in options
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "asked"), [(0.5, 1), (1.0, 1), (1000.0, 1000), (1000.01, 1001)]
+)
+def test_memory_is_rounded_up_to_whole_mebibytes(memory_mib: float, asked: int) -> None:
+    options = directives(Script("t", ("python",), Batch(memory_mib=memory_mib)))
+    assert f"--mem={asked}M" in options
+
+
+@pytest.mark.parametrize(
+    ("folder", "tasks", "options"),
+    [
+        ("", 0, ("--output=t-%j.log", "--no-requeue")),
+        ("", 3, ("--output=t-%A_%a.log", "--no-requeue")),
+        ("/runs/1", 0, ("--output=/runs/1/log", "--open-mode=append", "--no-requeue")),
+        ("/runs/1", 3, ("--output=/dev/null", "--open-mode=append", "--no-requeue")),
+    ],
+)
+def test_where_the_output_goes(folder: str, tasks: int, options: tuple[str, ...]) -> None:
+    written = directives(Script("t", ("python",), folder=folder), array=tasks)
+    assert written[1 : 1 + len(options)] == options
+    assert written[-1] == (f"--array=0-{tasks - 1}" if tasks else "--gres=gpu:1")
+
+
 def test_what_is_left_open_is_left_to_the_cluster() -> None:
     found = directives(Script("t", ("python", "t.py"), Batch(devices=0)))
     assert not [one for one in found if one.split("=")[0] in ("--gres", "--mem", "--time")]

@@ -38,6 +38,23 @@ def test_several_devices_that_fail_are_told_from_one_that_works() -> None:
     assert parse(text) == RunCheck(True, "gpu", 1, single=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", RunCheck(False, "", 0)),
+        (PASSED, RunCheck(True, "", 0)),
+        ("PaddlePaddle works well on 2 GPUs.\n", RunCheck(False, "gpu", 2)),
+        ("It works ONLY for single XPU!", RunCheck(False, "xpu", 1, single=True)),
+        ("PaddlePaddle works well on 4 GPUs.\nONLY for single GPU!",
+         RunCheck(False, "gpu", 1, single=True)),
+    ],
+)  # fmt: skip
+def test_what_the_check_does_not_say_is_not_taken_for_granted(
+    text: str, expected: RunCheck
+) -> None:
+    assert parse(text) == expected
+
+
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     found = parse(text)
@@ -53,8 +70,17 @@ def test_words_of_paddle_and_of_a_task() -> None:
 
 def test_why_a_job_computes_on_the_processor() -> None:
     assert fallback("gpu", "gpu:0") == fallback("cpu", "cpu") == ""
-    assert "built for processors alone" in fallback("gpu", "cpu", "cpu", 0)
-    assert "built for CUDA" in fallback("npu", "cpu", "gpu", 0)
-    assert "sees no device" in fallback("gpu", "cpu", "gpu", 0)
-    assert "the script chose it" in fallback("gpu", "cpu", "gpu", 2)
-    assert "sees no device" in fallback("dcu", "cpu", "dcu", 0)
+    begin = "Paddle computed on the processor though the job has a device for"
+    for backend, built, visible, why in (
+        ("gpu", "cpu", 0, "the image's Paddle is built for processors alone."),
+        ("npu", "gpu", 0, "the image's Paddle is built for CUDA."),
+        ("gpu", "npu", 2, "the image's Paddle is built for npu."),
+        ("gpu", "gpu", 0, "it sees no device in its container."),
+        ("gpu", "", 0, "it sees no device in its container."),
+        ("dcu", "dcu", 0, "it sees no device in its container."),
+        ("dcu", "gpu", 0, "it sees no device in its container."),
+        ("gpu", "gpu", 1, "the script chose it."),
+        ("gpu", "gpu", None, "the script chose it."),
+    ):
+        for device in ("cpu", "cpu:0"):
+            assert fallback(backend, device, built, visible) == f"{begin} {backend}: {why}"

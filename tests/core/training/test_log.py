@@ -6,6 +6,7 @@ The lines are made in the forms in which the suites write them.
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -223,6 +224,29 @@ def test_own_templates_come_first_and_read_what_they_name() -> None:
 def test_a_text_that_is_no_template_says_why(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Template(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it names no metric: write `loss={loss}`"),
+        ("{epoch} {step} {steps}", "it names no metric: write `loss={loss}`"),
+        ("{loss} {loss}", "it names a metric twice"),
+        ("{loss} {", "expected text with `{name}` for numbers"),
+        ("{loss} }", "expected text with `{name}` for numbers"),
+        ("{loss}" + "x" * (LONGEST_LINE - 5), "expected text with `{name}` for numbers"),
+        ("{" + "a" * 33 + "}", "`{" + "a" * 33 + "}` is no name of a metric"),
+        ("{" + "1" * 41 + "}", "`{" + "1" * 40 + "}` is no name of a metric"),
+    ],
+)
+def test_what_is_wrong_with_a_template_is_a_sentence(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=rf"\A{re.escape(why)}\Z"):
+        Template(text)
+
+
+def test_a_template_may_be_as_long_as_a_line_and_a_name_as_long_as_32_letters() -> None:
+    Template("{loss}" + "x" * (LONGEST_LINE - 6))
+    Template("{" + "a" * 32 + "}")
 
 
 @pytest.mark.parametrize(
