@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -43,10 +44,32 @@ def test_asks_are_read(text: str, ask: Ask) -> None:
     assert read(str(ask)) == ask
 
 
-@pytest.mark.parametrize("text", ["", "four", "4x", "0x24", "4x0", "4x24 pcie", "9999x1", "-1x4"])
-def test_what_is_no_ask_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match=r"4x24|1 to"):
+FORM = "Write how many and how much: 4x24, or 2 x 40 GiB nvlink."
+RANGE = "Ask for 1 to 1024 devices and for more than 0 GiB."
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", FORM), ("four", FORM), ("4x", FORM), ("4x24 pcie", FORM), ("-1x4", FORM),
+     ("0x24", RANGE), ("4x0", RANGE), ("1025x1", RANGE), ("9999x1", RANGE)],
+)  # fmt: skip
+def test_what_is_no_ask_is_told(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=rf"\A{re.escape(why)}\Z"):
         read(text)
+
+
+def test_the_largest_and_the_smallest_ask() -> None:
+    assert read("1024x0.1 linked") == Ask(1024, 0.1, True)
+    assert str(Ask(1024, 0.1, True)) == "1024 x 0.1 GiB nvlink"
+
+
+@pytest.mark.parametrize(
+    ("used", "fits"), [(0.0, True), (100.0, True), (1719.0, True), (1721.0, False)]
+)
+def test_so_much_is_free_at_least(used: float, fits: bool) -> None:
+    """Of 24 GiB 93 % must be free: 22,855.68 MiB."""
+    host = Host("h", HostState.UP, devices=(card("a", memory_used_mib=used),))
+    assert bool(found("24", host).places) is fits
 
 
 def test_a_card_of_its_nominal_size_counts() -> None:
@@ -82,6 +105,9 @@ def test_what_others_hold_does_not_count() -> None:
         ({"memory_used_mib": None}, "does not tell its memory"),
         ({"memory_used_mib": 9000.0}, "in use"),
         ({"utilization": 40.0}, "in use"),
+        ({"utilization": 1.0}, "in use"),
+        ({"processes": (DeviceProcess(1, "li"), DeviceProcess(2, ""))}, "used by ?, li"),
+        ({"memory_used_mib": 2000.0}, "not enough free"),
     ],
 )
 def test_a_device_says_why_it_will_not_do(change: dict[str, object], reason: str) -> None:
@@ -102,6 +128,31 @@ def test_a_device_says_why_it_will_not_do(change: dict[str, object], reason: str
 )
 def test_a_host_that_takes_no_jobs_does_not_count(host: Host) -> None:
     assert not found("1x24", host).places
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        (cards("h", 1, drained="drained by bo"), "drained"),
+        (replace(cards("h", 1), state=HostState.DOWN), "down"),
+        (replace(cards("h", 1), state=HostState.STALE), "stale"),
+        (cards("h", 1, engine_error="connection refused"), "Docker is silent"),
+    ],
+)
+def test_a_host_that_takes_no_jobs_says_why(host: Host, reason: str) -> None:
+    nearest = found("1x24", host).nearest
+    assert nearest is not None
+    assert nearest.missing == ((0, reason),)
+
+
+def test_a_slice_will_do_alone() -> None:
+    host = Host(
+        "h", HostState.UP, devices=(card("a", parent_uuid="p"), card("b", 1, parent_uuid="p"))
+    )
+    assert places(found("1x24", host)) == {"h": [0]}
+    nearest = found("2x24", host).nearest
+    assert nearest is not None
+    assert nearest.missing == ((0, "a slice"), (1, "a slice"))
 
 
 def test_over_several_hosts_when_none_has_enough() -> None:

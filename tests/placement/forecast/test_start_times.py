@@ -12,6 +12,8 @@ from gpuconsole.placement import Holder, Request, named_policy
 from gpuconsole.placement.engine.queue_order import USUAL_S
 from gpuconsole.placement.forecast.start_times import HORIZON_S, Expected, forecast
 from gpuconsole.placement.forecast.what_if import (
+    Comparison,
+    Moved,
     compare,
     sentences,
     wanted_labels,
@@ -175,6 +177,79 @@ def test_new_hosts_have_the_labels_that_waiting_jobs_ask_for() -> None:
     assert "The new hosts are given the labels pool=train, rack=r1." in told
     assert "They lack labels that other jobs ask for: pool=small." in told
     assert wanted_labels([wants("d")]) == {}
+
+
+SAME = Comparison((), 2, None, None, guess=False)
+MOVED = Moved("j", "train", "ann", NOW + 60, NOW + 120)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "lines"),
+    [
+        (replace(SAME, waiting=0),
+         ["drain h: no job waits for a place, so nothing would change."]),
+        (replace(SAME, waiting=1), ["drain h: 1 job waits; 0 would start at another time."]),
+        (SAME, ["drain h: 2 jobs wait; 0 would start at another time."]),
+        # Means are of no interest where nothing moves.
+        (replace(SAME, mean_before_s=60.0, mean_after_s=90.0, guess=True),
+         ["drain h: 2 jobs wait; 0 would start at another time.",
+          "The lengths of some jobs are not known: these are guesses."]),
+        (replace(SAME, moved=(MOVED,), mean_before_s=60.0, mean_after_s=90.0),
+         ["drain h: 2 jobs wait; 1 would start at another time.",
+          "The mean wait from now would go from 1m00s to 1m30s."]),
+        (replace(SAME, moved=(MOVED,)), ["drain h: 2 jobs wait; 1 would start at another time."]),
+        (replace(SAME, seen=False), ["drain h: 2 jobs wait; no host has shown its devices yet."]),
+        (replace(SAME, moved=(MOVED,), seen=False),
+         ["drain h: 2 jobs wait; 1 would start at another time.",
+          "This is of new devices alone: no host has shown its devices yet."]),
+        (replace(SAME, labels=("a=b", "c=d"), lacking=("e=f", "g=h")),
+         ["drain h: 2 jobs wait; 0 would start at another time.",
+          "The new hosts are given the labels a=b, c=d.",
+          "They lack labels that other jobs ask for: e=f, g=h."]),
+        *((replace(SAME, waiting=waiting, untold_before=before, untold_after=after),
+           [f"drain h: {'1 job waits' if waiting == 1 else '2 jobs wait'}; 0 would start at another"
+            " time.", line])
+          for waiting, before, after, line in (
+            (1, 1, 1, "It has no estimate: no start within 30 days can be foreseen."),
+            (2, 1, 1, "1 of them has no estimate: no start within 30 days can be foreseen."),
+            (2, 2, 2, "2 of them have no estimate: no start within 30 days can be foreseen."),
+            (2, 1, 0, "Without the change 1 of them has no estimate, with it 0: no start within 30"
+             " days can be foreseen of those."),
+            (2, 0, 2, "Without the change 0 of them have no estimate, with it 2: no start within 30"
+             " days can be foreseen of those."))),
+    ],
+)  # fmt: skip
+def test_what_a_change_does_in_a_few_sentences(comparison: Comparison, lines: list[str]) -> None:
+    assert sentences("drain h", comparison) == lines
+
+
+def test_the_largest_change_comes_first_and_what_has_no_start_before_it() -> None:
+    queue = [wants(job) for job in "abcde"]
+
+    def expected(**at: float) -> dict[str, Expected]:
+        return {job: Expected(NOW + seconds, ("h",), False) for job, seconds in at.items()}
+
+    before = expected(a=10, b=10, c=10, d=10)
+    after = expected(a=10, b=20, c=-40, e=5)
+    difference = compare(queue, before, after, NOW)
+    assert [moved.job for moved in difference.moved] == ["d", "e", "c", "b"]
+    assert (difference.mean_before_s, difference.mean_after_s) == (10.0, -10 / 3)
+    assert (difference.untold_before, difference.untold_after, difference.waiting) == (1, 1, 5)
+    assert not difference.guess
+    guessed = {**after, "e": Expected(NOW, ("h",), True)}
+    assert compare(queue, before, guessed, NOW).guess
+    assert compare(queue, guessed, before, NOW).guess
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (8, [8]), (9, [8, 1]), (16, [8, 8])])
+def test_imagined_hosts_have_eight_devices_at_most(count: int, sizes: list[int]) -> None:
+    _, *new = with_devices(fleet(host("h", 1)), count, "RTX_3090", {"a": "b"}).hosts
+    assert [len(each.devices) for each in new] == sizes
+    assert [each.name for each in new] == [f"new-{n}" for n in range(1, len(sizes) + 1)]
+    assert [device.uuid for device in new[-1].devices] == [
+        f"new-{len(sizes)}-{n}" for n in range(sizes[-1])
+    ]
+    assert all(each.labels == {"a": "b"} for each in new)
 
 
 def test_a_raised_priority_goes_first() -> None:
