@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuconsole.core.containers import ImageFacts
@@ -11,6 +13,10 @@ from gpuconsole.placement.rules.image_compatibility import (
     image_backend,
     image_fault,
     image_note,
+    paddle_version,
+    runs,
+    text,
+    version,
 )
 
 PADDLE = "paddlepaddle/paddle:3.3.1-gpu-cuda12.6-cudnn9.5"
@@ -137,9 +143,155 @@ def test_what_the_image_demands_decides_where_it_is_known() -> None:
     assert "data-centre cards" in image_note("gpu", PADDLE, known, host("470.82.01", "11.4"))
 
 
-def test_an_image_may_waive_its_demand() -> None:
-    waived = facts(NVIDIA_REQUIRE_CUDA=REQUIRE_12_6, NVIDIA_DISABLE_REQUIRE="1")
-    assert image_fault("gpu", PADDLE, waived, host("550.54.14", "12.4")) == ""
+@pytest.mark.parametrize(
+    ("word", "waived"), [("1", True), ("true", True), ("", False), ("0", False), ("false", False)]
+)
+def test_an_image_may_waive_its_demand(word: str, waived: bool) -> None:
+    demand = facts(NVIDIA_REQUIRE_CUDA=REQUIRE_12_6, NVIDIA_DISABLE_REQUIRE=word)
+    assert (image_fault("gpu", PADDLE, demand, host("550.54.14", "12.4")) == "") is waived
+
+
+@pytest.mark.parametrize(
+    ("demand", "driver", "cuda", "holds"),
+    [
+        *((f"cuda{sign}12.4", "", cuda, holds)
+          for sign, below, same, above in (
+            (">=", False, True, True), ("<=", True, True, False), ("=", False, True, False),
+            ("!=", True, False, True), ("<", True, False, False), (">", False, False, True))
+          for cuda, holds in (("12.3", below), ("12.4", same), ("12.5", above))),
+        # As many parts are compared as the demand names.
+        ("driver=535", "535.104.05", "", True), ("cuda=12", "", "12.6", True),
+        ("driver<535.104.05", "535.104", "", True),
+        # All of an alternative must hold, and one alternative is enough.
+        ("cuda>=12,driver>=535", "530", "12.1", False),
+        ("cuda>=13 driver>=535", "535", "12.1", True),
+        # What is not known of a host is no fault.
+        ("brand=tesla", "535", "12.1", True), ("cuda>=13", "535", "", True),
+        ("brand=tesla,cuda>=13", "535", "12.1", False), ("cuda>=x", "535", "12.1", True),
+        # So many alternatives are looked at.
+        ("cuda>=13 " * 255 + "cuda>=12", "535", "12.1", True),
+        ("cuda>=13 " * 256 + "cuda>=12", "535", "12.1", False),
+    ],
+)  # fmt: skip
+def test_a_demand_is_read_as_the_toolkit_reads_it(
+    demand: str, driver: str, cuda: str, holds: bool
+) -> None:
+    asked = facts(NVIDIA_REQUIRE_CUDA=demand)
+    assert (image_fault("gpu", PADDLE, asked, host(driver, cuda)) == "") is holds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "driver", "runtime", "able"),
+    [
+        ((12, 6), (), (12, 6), True), ((12, 6), (), (12, 7), True), ((12, 6), (), (12, 5), True),
+        ((12, 6), (), (11, 8), False), ((12, 6), (), (13, 0), True),
+        ((12, 6, 3), (), (12, 6), True),
+        ((12, 6), (525, 60, 13), (12, 0), True), ((12, 6), (525, 60, 12), (12, 0), False),
+        ((12, 6), (525, 60, 12), (), False), ((12, 6), (), (), True),
+        ((99, 1), (1,), (), True), ((99, 1), (1,), (98, 9), False), ((99, 1), (1,), (99, 0), True),
+    ],
+)  # fmt: skip
+def test_what_a_driver_runs(
+    wanted: tuple[int, ...], driver: tuple[int, ...], runtime: tuple[int, ...], able: bool
+) -> None:
+    assert runs(wanted, driver, runtime) is able
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [("", ()), ("v1", ()), ("12", (12,)), ("12.6", (12, 6)), (" 525.60.13 ", (525, 60, 13)),
+     ("1.2.3.4", (1, 2, 3, 4)), ("1.2.3.4.5", (1, 2, 3, 4)), ("12.", (12,)),
+     ("3.3.1rc0", (3, 3, 1)), ("1234567", (123456,))],
+)  # fmt: skip
+def test_a_version_is_its_numbers(words: str, numbers: tuple[int, ...]) -> None:
+    assert version(words) == numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [((12, 6), "12.6"), ((99, 1), "99.1"), ((100, 1), "100.01"), ((450, 80, 2), "450.80.02")],
+)
+def test_a_driver_is_written_with_two_digits(numbers: tuple[int, ...], words: str) -> None:
+    assert text(numbers) == words
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [(PADDLE, "3.3.1"), ("paddlepaddle/paddle:3.0.0-rc1", "3.0.0-rc1"),
+     ("my-paddle:v2.6.2", "2.6.2"), ("paddlepaddle/paddle:latest", ""), ("paddle:3.3", ""),
+     ("paddle:3.3.1.4", ""), ("lab/train:3.3.1", ""), ("paddle:3.3.1@sha256:0", "3.3.1")],
+)  # fmt: skip
+def test_the_version_of_paddle_in_a_tag(image: str, words: str) -> None:
+    assert paddle_version(image) == words
+
+
+BUILT = ImageFacts({}, paddle="3.3.1", paddle_cuda="12.6")
+
+
+@pytest.mark.parametrize(
+    ("image_facts", "host_facts", "fault"),
+    [
+        (BUILT, host("560.35.03", "12.6"), ""),
+        (BUILT, host("470.82.01", "11.4"),
+         "Paddle 3.3.1 in the image lab/train:7 is built for CUDA 12.6 (driver 525.60.13 or later);"
+         " the host has driver 470.82.01, which offers CUDA 11.4."),
+        (BUILT, host("470.82.01"),
+         "Paddle 3.3.1 in the image lab/train:7 is built for CUDA 12.6 (driver 525.60.13 or later);"
+         " the host has driver 470.82.01."),
+        (BUILT, host("", "11.4"),
+         "Paddle 3.3.1 in the image lab/train:7 is built for CUDA 12.6 (driver 525.60.13 or later);"
+         " the host has driver of unknown version, which offers CUDA 11.4."),
+        (replace(BUILT, paddle_cuda="none"), host("560.35.03", "12.6"),
+         "Paddle 3.3.1 in the image lab/train:7 is built without CUDA."),
+        (replace(BUILT, paddle_cuda="12"), host("470.82.01", "11.4"), ""),
+        (replace(BUILT, paddle=""), host("470.82.01", "11.4"), ""),
+    ],
+)  # fmt: skip
+def test_the_paddle_that_was_seen_in_an_image_must_run(
+    image_facts: ImageFacts, host_facts: HostFacts, fault: str
+) -> None:
+    assert image_fault("gpu", "lab/train:7", image_facts, host_facts) == fault
+
+
+@pytest.mark.parametrize(
+    ("backend", "what"), [("gpu", "CUDA"), ("npu", "Ascend NPUs"), ("other", "it")]
+)
+def test_without_an_image_it_is_said_where_to_name_one(backend: str, what: str) -> None:
+    assert image_fault(backend, "", None, host()) == (
+        f"Neither the task nor the host names an image for {what}; set `image:`, or"
+        f" `images: {{{backend}: NAME}}` in the lab's settings."
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "image_facts", "host_facts", "note"),
+    [
+        (PADDLE, None, host("560.35.03", "12.6"), ""),
+        (PADDLE, None, host("", "12.6"), ""),
+        (PADDLE, None, host("535.104.05"), ""),
+        (PADDLE, None, host(), "The host does not say which driver it has."),
+        (PADDLE, None, host("535.104.05", "12.2"),
+         "The image's CUDA 12.6 is newer than the 12.2 of the host's driver 535.104.05: it runs by"
+         " minor version compatibility, without what only the newer driver has."),
+        (PADDLE, None, host("470.82.01", "11.4"),
+         "The image's CUDA 12.6 runs under driver 470.82.01 by its compatibility libraries, on"
+         " data-centre cards alone."),
+        ("lab/train:7", None, host("560", "12.6"),
+         "The devices that lab/train:7 is made for are unknown before it is there."),
+        ("lab/train:7", facts(), host("560", "12.6"),
+         "The devices that lab/train:7 is made for are unknown."),
+        ("lab/train:gpu", None, host("560", "12.6"),
+         "The CUDA version that lab/train:gpu needs is unknown."),
+        (PADDLE, replace(BUILT, paddle_cuda="11.8"), host("560.35.03", "12.6"),
+         "Paddle in the image is built for CUDA 11.8, beside a toolkit of CUDA 12.6: custom"
+         " operators that are compiled there may not load."),
+        (PADDLE, replace(BUILT, paddle_cuda="12.9"), host("580.1", "13.0"), ""),
+    ],
+)  # fmt: skip
+def test_what_is_uncertain_about_an_image(
+    image: str, image_facts: ImageFacts | None, host_facts: HostFacts, note: str
+) -> None:
+    assert image_note("gpu", image, image_facts, host_facts) == note
 
 
 @pytest.mark.parametrize(

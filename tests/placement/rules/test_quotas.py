@@ -56,6 +56,91 @@ def test_devices_at_once() -> None:
     assert limits.refused(request(2), use, NOW + 10) is None
 
 
+@pytest.mark.parametrize(
+    ("quota", "holds", "asks", "reason"),
+    [
+        (Quota(devices=1), 0, 1, ""), (Quota(devices=4), 3, 1, ""), (Quota(), 99, 99, ""),
+        (Quota(devices=1), 1, 1, "User ada may have 1 device at once: 1 are in use."),
+        (Quota(devices=4), 4, 1, "User ada may have 4 devices at once: 4 are in use."),
+        (Quota(devices=4), 3, 2,
+         "User ada may have 4 devices at once: 3 are in use, and this one asks for 2."),
+        (Quota("grant", "account", 2), 1, 2,
+         "Account grant may have 2 devices at once: 1 are in use, and this one asks for 2."),
+    ],
+)  # fmt: skip
+def test_a_quota_of_devices_at_its_limit(quota: Quota, holds: int, asks: int, reason: str) -> None:
+    use = Use()
+    use.begin("1", "ada", "grant", holds, NOW)
+    refusal = Limits((quota,)).refused(request(asks, account="grant"), use, NOW)
+    lifts = " It lifts when one of those jobs ends."
+    assert (refusal.sentence if refusal else "") == (f"{reason}{lifts}" if reason else "")
+
+
+@pytest.mark.parametrize(
+    ("hours", "reason"),
+    [
+        (1.99, ""),
+        (2.0, "User ada may have 2 device-hours a day: 2.0 are used. The next day begins"
+         " 2030-01-17 00:00 UTC."),
+        (2.5, "User ada may have 2 device-hours a day: 2.5 are used. The next day begins"
+         " 2030-01-17 00:00 UTC."),
+    ],
+)  # fmt: skip
+def test_a_quota_of_device_hours_at_its_limit(hours: float, reason: str) -> None:
+    use = Use()
+    use.begin("1", "ada", "", 1, NOW - hours * HOUR)
+    refusal = Limits((Quota(device_hours=2.0, period="day"),)).refused(request(), use, NOW)
+    assert (refusal.sentence if refusal else "") == reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "hosts", "room"),
+    [
+        (Limits(), 1, None), (Limits((Quota(devices=4),)), 1, 3),
+        (Limits((Quota(devices=4), Quota("grant", "account", 2))), 1, 1),
+        (Limits((Quota(device_hours=4.0),)), 1, None),
+        (Limits(max_devices_per_host=2), 1, 2), (Limits(max_devices_per_host=2), 3, 6),
+        (Limits((Quota(devices=4),), max_devices_per_host=2), 3, 3),
+    ],
+)  # fmt: skip
+def test_how_many_devices_a_job_may_take_now(limits: Limits, hosts: int, room: int | None) -> None:
+    use = Use()
+    use.begin("1", "ada", "grant", 1, NOW)
+    asked = Request("q", Task("t", hosts=hosts, account="grant"), 100.0, 1, NOW, user="ada")
+    assert limits.room(asked, use) == room
+
+
+@pytest.mark.parametrize(
+    ("window", "whom"),
+    [
+        ({}, "nobody"), ({"users": ("a", "b")}, "a, b"), ({"accounts": ("c",)}, "c"),
+        ({"users": ("a",), "accounts": ("c",)}, "a, c"),
+        ({"labels": {"k": "v", "l": "w"}}, "jobs that ask for k=v, l=w"),
+        ({"users": ("a",), "labels": {"k": "v"}}, "a and jobs that ask for k=v"),
+    ],
+)  # fmt: skip
+def test_for_whom_a_window_is_kept(window: dict[str, Any], whom: str) -> None:
+    assert Window("w", NOW, NOW + HOUR, **window).whom == whom
+
+
+@pytest.mark.parametrize(
+    ("before_s", "run_time_s", "rest"),
+    [
+        (-1.0, None, "."), (0.0, 1.0, "."), (HOUR + 1, None, None), (HOUR, None,
+         ", which begins in 1h00m; the run time of this job is unknown."),
+        (HOUR, HOUR, None), (HOUR, HOUR + 60, "; this job should run 1h01m and would not be done."),
+    ],
+)  # fmt: skip
+def test_what_a_window_says_before_and_in_it(
+    before_s: float, run_time_s: float | None, rest: str | None
+) -> None:
+    window = Window("paper", NOW, NOW + 2 * HOUR, users=("tea",), clear_s=HOUR)
+    asked = request(run_time_s=run_time_s)
+    refusal = Limits(windows=(window,)).kept(asked, "a", NO_MODEL, NOW - before_s)
+    text = "Kept for tea (paper) from 2030-01-16 12:00 UTC to 2030-01-16 14:00 UTC"
+    assert (refusal and refusal.sentence) == (None if rest is None else text + rest)
+
+
 def test_when_it_lifts_is_when_enough_have_ended() -> None:
     limits = Limits((Quota(devices=4),))
     use = Use()

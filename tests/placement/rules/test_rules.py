@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
 from gpuconsole.placement import Holder, Request, decide, named_policy
+from gpuconsole.placement.engine.queue_pass import sweep_key
 from gpuconsole.placement.rules.quotas import Limits, Quota, Use, Window
 from gpuconsole.placement.rules.rules import LabRules, limits_of, usage_of
 from gpuconsole.yamldoc import parse
@@ -83,6 +86,28 @@ def test_an_image_that_does_not_suit_a_host() -> None:
     assert unsuited is not None
     assert (unsuited.code, unsuited.sentence) == ("image", "Its driver is too old.")
     assert rules.host(request(), A100, 0, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("at_most", "running", "reason"),
+    [
+        (None, 9, ""), (1, 0, ""), (3, 2, ""),
+        (1, 1, "Its sweep s may have 1 at once, and 1 job runs."),
+        (2, 2, "Its sweep s may have 2 at once, and 2 jobs run."),
+        (2, 3, "Its sweep s may have 2 at once, and 3 jobs run."),
+    ],
+)  # fmt: skip
+def test_a_sweep_has_so_many_jobs_at_once(at_most: int | None, running: int, reason: str) -> None:
+    asked = Request("q", Task("t", sweep="s", at_most=at_most), 100.0, 1, NOW, user="ada")
+    ruling = LabRules(Limits(), Use(), NOW).job(asked, {sweep_key("ada", "s"): running})
+    assert (ruling.code, ruling.sentence) == ("sweep", reason) if ruling else reason == ""
+
+
+@pytest.mark.parametrize(("folder", "code"), [("", "interruptible"), ("/ckpt", "")])
+def test_a_host_that_may_be_taken_away_is_for_jobs_that_go_on(folder: str, code: str) -> None:
+    asked = Request("q", Task("t", checkpoint_dir=folder), 100.0, 1, NOW, user="ada")
+    ruling = LabRules(Limits(), Use(), NOW).host(asked, replace(A100, interruptible=True), 0, 1)
+    assert (ruling.code if ruling else "") == code
 
 
 SETTINGS = """
