@@ -70,6 +70,17 @@ def test_an_evaluation_stays_in_the_answer_though_training_holds_more(tmp_path: 
     assert hidden not in plain["sizes"]
 
 
+def test_what_is_saved_stays_in_the_answer_though_training_holds_more(tmp_path: Path) -> None:
+    """Its copies do not grow with the batch: they are the peak of small ones."""
+    large = SCRIPT.replace("(16000), batch_size=16", "(16384), batch_size=512")
+    saved = "paddle.save(net.state_dict(), 'net.pdparams')"
+    (plain, *_) = _answer(tmp_path, "pass", "pass", "pass", large)["document"]["runs"]
+    (run, *_) = _answer(tmp_path, "pass", "pass", saved, large)["document"]["runs"]
+    assert peak(run) <= peak(plain) + 4
+    weights = 256 * 512 * 4
+    assert run["sizes"].count(weights) > plain["sizes"].count(weights)
+
+
 BY_COUNT = """
 import paddle
 net = paddle.nn.Sequential(paddle.nn.Linear(256, 512), paddle.nn.Tanh(), paddle.nn.Linear(512, 8))
@@ -256,6 +267,12 @@ def test_a_later_training_of_a_larger_network_is_seen(tmp_path: Path) -> None:
     assert peak(runs[0]) > 4 * 64 * 1024 * 4
     alone = _later(tmp_path, "1024,")["document"]["runs"]
     assert abs(peak(runs[0]) - peak(alone[0])) < 0.05 * peak(alone[0])
+
+
+def test_a_later_training_stays_in_the_answer_though_the_first_holds_more(tmp_path: Path) -> None:
+    """It may hold more where the batch is another."""
+    runs = _later(tmp_path, "1024, 8,")["document"]["runs"]
+    assert [run["sizes"].count(64 * 8 * 4) > 3 for run in runs] == [True, True]
 
 
 def test_what_comes_after_the_last_epoch_is_seen(tmp_path: Path) -> None:

@@ -419,6 +419,14 @@ class Session(hooks.Session):
         trained = {reader for epoch in self.walked for reader in epoch}
         return bool(self.shapes.keys() - self.early - trained - set(self.cycles.training))
 
+    @property
+    def has_other_work(self) -> bool:
+        """Whether something else than the first steps was done after them, which may be the peak of
+        smaller batches: an evaluation, a training of something else, or copies of what is saved,
+        which take a host's memory."""
+        trainings = 0 if self.onward is None else self.onward.trainings
+        return self.evaluated or trainings > 1 or (self.saved and STATE.backend == "cpu")
+
     def broke(self, why: str) -> None:
         """The script broke off: what was seen before may be enough."""
         self.by_itself = True
@@ -443,8 +451,8 @@ class Session(hooks.Session):
                 self.keeping.broken_off(reader, self.batches_of(reader))
         steps = self.cycles.seen
         run = self.answer()
-        higher = rises(most(run), most(self.first)) or self.evaluated
-        if higher or onward.until is not None:
+        later = rises(most(run), most(self.first)) or self.has_other_work
+        if later or onward.until is not None:
             early = self.first["cycles_seen"]
             run.update({"until": until, "early": early, "way": onward.way})
         else:
