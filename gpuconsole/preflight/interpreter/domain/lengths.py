@@ -28,8 +28,6 @@ MAX_KNOWN = 100_000
 """Items that a list of known length is written out to."""
 MAX_LOOKED_AT = 256
 MAX_KEY = 300
-SOME_KEY = "?"
-"""The key for all unknown keys: its value is the join of theirs."""
 MAX_TERMS = 32
 
 

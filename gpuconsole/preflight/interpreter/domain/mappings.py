@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import exposed
+from gpuconsole.preflight.interpreter.domain import exposed, keys
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
     Function,
@@ -62,8 +62,7 @@ class Mapping(Native):
 
     def store(self, interp: Interpreter, key: Value, value: Value) -> None:
         """Set an entry."""
-        if not isinstance(key, Unknown):
-            self.entries[key] = self.wrap(interp.run, value)
+        keys.put(self.entries, key, self.wrap(interp.run, value))
 
     def contains(self, key: Value) -> bool:
         """Whether there is an entry."""

@@ -23,14 +23,11 @@ from gpuconsole.preflight.interpreter.domain import (
 from gpuconsole.preflight.interpreter.domain.numpy_scalars import Double
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
-    Function,
     More,
     Native,
-    NativeClass,
     NativeFunction,
     SomeInt,
     Unknown,
-    UserClass,
     Value,
     first_unknown,
 )
@@ -234,28 +231,6 @@ def contains(interp: Interpreter, container: Value, item: Value) -> bool | Unkno
     elif isinstance(container, (list, tuple)):
         going_over(interp, container)
     return refused or item in container
-
-
-def is_key(value: Value) -> bool:
-    """Whether a value is plain enough for a key; hashing a tuple deeper than two may not end."""
-    if isinstance(value, (str, int, float, bytes, type(None))):
-        return True
-    if isinstance(value, (Native, UserClass, Function, NativeFunction, NativeClass)):
-        return _is_itself(value)
-    parts = value if isinstance(value, tuple) else (value,)
-    inner = [
-        component for part in parts for component in (part if isinstance(part, tuple) else (part,))
-    ]
-    plain = isinstance(value, tuple)
-    return plain and not any(isinstance(o, tuple) or type(o).__hash__ is None for o in inner)
-
-
-def _is_itself(value: Value) -> bool:
-    """Whether an object equals itself alone, or says what it equals."""
-    cls = value.cls if isinstance(value, Native) else None
-    if cls is not None and cls.find("__eq__") is not MISSING:
-        return False
-    return not hasattr(value, "shape") and type(value).__hash__ is not None
 
 
 def attribute(interp: Interpreter, value: Value, name: str) -> Value:

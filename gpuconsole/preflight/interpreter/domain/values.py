@@ -359,6 +359,9 @@ class Native:
     label = "object"
     is_its_fields = False
     """Whether its attributes are all there is to it, so that two can be joined by them."""
+    hashed_as_itself = False
+    """Whether it is the key of a dictionary by what it is, though it is compared element by
+    element."""
     also: tuple[type[Native], ...] = ()
     """Classes of which it is an instance to a script, though it is none of ours."""
 

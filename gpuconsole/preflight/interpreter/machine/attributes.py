@@ -9,7 +9,7 @@ from types import MethodType
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
-from gpuconsole.preflight.interpreter.domain import exposed, python_values, string_sets
+from gpuconsole.preflight.interpreter.domain import exposed, keys, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, SimpleNamespace
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -436,8 +436,8 @@ def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value)
     return run.interp.call(run.interp.get_attr(target, name), list(args), kwargs)
 
 
-def _from_keys(run: Run, keys: Value, value: Value = None) -> Value:
-    return {key: value for key in run.interp.iterate(keys) if python_values.is_key(key)}
+def _from_keys(run: Run, names: Value, value: Value = None) -> Value:
+    return {key: value for key in run.interp.iterate(names) if keys.is_key(key)}
 
 
 def _as_mapping(entries: dict[Value, Value]) -> Mapping:

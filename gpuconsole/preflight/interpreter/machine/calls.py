@@ -222,11 +222,16 @@ def guard(
                     error=error,
                 )
             )
-        if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
-            run.block(unknown)
-        else:
-            run.note_unknown(unknown)
-        return unknown
+        return _not_followed(run, unknown, args)
+
+
+def _not_followed(run: Run, unknown: Unknown, args: Iterable[Value]) -> Unknown:
+    """List the unknown that a call of a library gives; with tensors that train, memory is too."""
+    if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
+        run.block(unknown)
+    else:
+        run.note_unknown(unknown)
+    return unknown
 
 
 def call_function(
@@ -264,13 +269,15 @@ def _run_function(
     if around is not None and run.findings.unsure > around:
         return run.unknown(msg("how deep {name}() calls itself", name=function.name))
     scope = Scope(function.scope)
-    problem = _bind_arguments(interp, function, args, kwargs, scope)
-    if problem is not None:
-        return problem
+    wrong = _bind_arguments(function, args, kwargs, scope)
+    if wrong:
+        return _wrong_call(interp, function, wrong, (*args, *kwargs.values()))
     if function.owner is not None and args:
         scope.names["class?"], scope.names["self?"] = function.owner, args[0]
     place = (run.file, run.line)
     run.file = function.file or run.file
+    in_library = not function.file
+    run.in_library += in_library
     interp.depth += 1
     before, interp.here = interp.here, scope
     if around is None:
@@ -285,6 +292,7 @@ def _run_function(
         if around is None:
             del interp.running[active]
         interp.depth -= 1
+        run.in_library -= in_library
         interp.here = before
         run.file, run.line = place
         scope.end()
@@ -301,12 +309,9 @@ def _finish(interp: Interpreter, end: BlockExit | None, scope: Scope) -> Value:
 
 
 def _bind_arguments(
-    interp: Interpreter,
-    function: Function,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    scope: Scope,
-) -> Unknown | None:
+    function: Function, args: list[Value], kwargs: dict[str, Value], scope: Scope
+) -> str:
+    """Give the names of a function their values; return what is wrong with the call, or ""."""
     spec, names = function.args, scope.names
     plain = [parameter.arg for parameter in (*spec.posonlyargs, *spec.args)]
     for name, value in zip(plain, args, strict=False):
@@ -315,7 +320,7 @@ def _bind_arguments(
     if spec.vararg is not None:
         names[spec.vararg.arg] = tuple(rest)
     elif rest:
-        return _wrong_call(interp, function, f"takes {len(plain)} arguments, {len(args)} given")
+        return f"takes {len(plain)} arguments, {len(args)} given"
     extra: dict[str, Value] = {}
     keywords = {*plain, *(kwonlyarg.arg for kwonlyarg in spec.kwonlyargs)}
     for name, value in kwargs.items():
@@ -323,7 +328,7 @@ def _bind_arguments(
     if spec.kwarg is not None:
         names[spec.kwarg.arg] = extra
     elif extra:
-        return _wrong_call(interp, function, f"has no argument {next(iter(extra))}")
+        return f"has no argument {next(iter(extra))}"
     first = len(plain) - len(function.defaults)
     for name, value in zip(plain[first:], function.defaults, strict=True):
         names.setdefault(name, value)
@@ -332,13 +337,16 @@ def _bind_arguments(
             names.setdefault(parameter.arg, value)
     absent = [name for name in keywords if name not in names]
     if absent:
-        return _wrong_call(interp, function, f"needs the argument {sorted(absent)[0]}")
-    return None
+        return f"needs the argument {sorted(absent)[0]}"
+    return ""
 
 
-def _wrong_call(interp: Interpreter, function: Function, what: str) -> Unknown:
-    message = f"{function.name}() {what}"
-    return interp.run.fault(message)
+def _wrong_call(
+    interp: Interpreter, function: Function, what: str, args: Iterable[Value]
+) -> Unknown:
+    run, message = interp.run, f"{function.name}() {what}"
+    # What is written here in place of a library's function may lack what that takes.
+    return run.fault(message) if function.file else _not_followed(run, run.gap(message), args)
 
 
 def enter(interp: Interpreter, context: Value) -> Callable[[], None]:

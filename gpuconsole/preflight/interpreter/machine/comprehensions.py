@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuconsole.preflight.interpreter.domain import lengths, python_values, string_sets
-from gpuconsole.preflight.interpreter.domain.values import More, Scope, Unknown, Value
+from gpuconsole.preflight.interpreter.domain import keys, lengths, python_values, string_sets
+from gpuconsole.preflight.interpreter.domain.values import More, Scope, Value
 from gpuconsole.preflight.interpreter.machine.evaluations import Evaluation
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 
@@ -23,10 +23,16 @@ def comprehension(
     """Run a comprehension or a generator expression."""
     inner = Scope(scope)
     items: list[Value] = []
+    places: dict[Value, int] = {}
 
     def add() -> None:
         if isinstance(node, ast.DictComp):
-            items.append((interp.eval(node.key, inner), interp.eval(node.value, inner)))
+            key = interp.eval(node.key, inner)
+            items.append((key, interp.eval(node.value, inner)))
+            if keys.is_key(key):
+                # Another value under a key takes the place of the one before.
+                before = places.setdefault(key, len(items) - 1)
+                items[before] = items[-1]
         else:
             items.append(interp.eval(node.elt, inner))
 
@@ -35,21 +41,20 @@ def comprehension(
     if lengths.drops(node, items) and not rest:
         rest.append(lengths.fewer(interp.run, None))
     if isinstance(node, ast.DictComp):
-        mapping = {k: v for k, v in items if python_values.is_key(k)}
+        mapping: dict[Value, Value] = {}
         for key, value in items:
-            if isinstance(key, Unknown):
-                mapping.setdefault(lengths.SOME_KEY, value)
+            keys.put(mapping, key, value)
         return mapping | {key: key for key in rest[:1]}
     if isinstance(node, ast.SetComp):
-        keys = {item for item in items if python_values.is_key(item)}
+        members = {item for item in items if keys.is_key(item)}
         words = [
             item
             for item in items
             if isinstance(item, string_sets.DrawnText) and string_sets.single(item)
         ]
         for word in words:
-            keys.update(word.words)
-        return keys if words else keys | set(rest[:1])
+            members.update(word.words)
+        return members if words else members | set(rest[:1])
     items.extend(rest[:1] if len(rest) < 2 else [lengths.fewer(interp.run, rest[0])])
     return python_values.Items(items) if isinstance(node, ast.GeneratorExp) else items
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
     equality,
+    keys,
     lengths,
     python_values,
     string_sets,
@@ -399,8 +400,7 @@ def _dict(interp: Interpreter, node: ast.Dict, scope: Scope) -> Value:
             mapping.update(mapping_of(item) or {})
             continue
         name = interp.eval(key, scope)
-        if python_values.is_key(name):
-            mapping[name] = item
+        keys.put(mapping, name, item)
     return mapping
 
 

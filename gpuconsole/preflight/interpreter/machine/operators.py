@@ -9,6 +9,7 @@ from gpuconsole.preflight.interpreter.domain import (
     equality,
     int_bounds,
     join,
+    keys,
     lengths,
     python_values,
     string_sets,
@@ -237,11 +238,11 @@ def _store_in_dict(
         if string_sets.stored(interp.run, target, key, value):
             return
         key = plain(key)
-    if isinstance(key, tuple) or python_values.is_key(key):
+    if isinstance(key, tuple):
         target[key] = value
-    elif isinstance(key, Unknown):
-        # The number of different keys is unknown.
-        target.setdefault(lengths.SOME_KEY, value)
+        return
+    keys.put(target, key, value)
+    if isinstance(key, Unknown):
         lengths.open_up(interp.run, target, key)
 
 

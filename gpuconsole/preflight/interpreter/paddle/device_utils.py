@@ -77,9 +77,13 @@ def device() -> Namespace:
     })  # fmt: skip
 
 
+def _generate(run: Run, key: Value) -> Value:
+    return run.unique(key) if isinstance(key, str) else run.unknown("a name")
+
+
 def _unique() -> Namespace:
     return Namespace("paddle.utils.unique_name", {
-        **_functions({"generate": lambda run, key="name": f"{key}_0", "switch": _nothing}),
+        **_functions({"generate": _generate, "switch": _nothing}),
         "guard": NativeClass(Silent, "guard"),
     })  # fmt: skip
 

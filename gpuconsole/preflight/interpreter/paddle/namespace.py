@@ -132,8 +132,11 @@ def _default_dtype(run: Run, dtype: Value) -> None:
     run.mode.dtype = creation.dtype_of(run, dtype)
 
 
-def _create(run: Run, shape: Value, dtype: Value = None, *_: Value, **__: Value) -> Value:
-    return run.parameter(tuple(shape), creation.dtype_of(run, dtype))
+def _create(run: Run, shape: Value, dtype: Value = None, name: Value = None,
+            *_: Value, **__: Value) -> Value:  # fmt: skip
+    parameter = run.parameter(tuple(shape), creation.dtype_of(run, dtype))
+    parameter.name = name or f"{run.unique('create_parameter')}.w_0"
+    return parameter
 
 
 methods.install()

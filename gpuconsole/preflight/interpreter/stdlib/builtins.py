@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import (
+    keys,
     lengths,
     mappings,
     python_values,
@@ -169,7 +170,7 @@ def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Valu
 
 def _scalars(interp: Interpreter) -> dict[str, Callable[..., Value]]:
     return {
-        "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": lambda run, x: 0,
+        "print": quiet, "input": quiet, "exit": _exit, "quit": _exit, "id": _id,
         "int": _int, "float": _float, "str": _str, "bytes": _bytes,
         "bytearray": _bytes,
         "bool": lambda run, x=False: _bool(interp, x),
@@ -226,7 +227,7 @@ def _others(
 
 
 def _hashable(value: Value) -> bool:
-    return python_values.is_key(value)
+    return keys.is_key(value)
 
 
 def _next(interp: Interpreter, items: Value, *default: Value) -> Value:
@@ -445,10 +446,16 @@ def _str(run: Run, value: Value = "") -> Value:
     return value if isinstance(value, str) else strings.shown(run.interp, value)
 
 
+def _id(run: Run, value: Value) -> Value:
+    return value if isinstance(value, Unknown) else id(value)
+
+
 def _hash(run: Run, value: Value) -> Value:
-    """A number is its own; of anything else it differs from run to run."""
+    """A number is its own, that of an object no other's; of a text it differs from run to run."""
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, Native) and keys.is_key(value):
+        return id(value)
     return SomeInt(run.file, run.line, "a hash, which differs from run to run")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -81,10 +82,14 @@ class Run:
     """The step at which it was found that its memory is unknown, if that was found."""
     repeats: int = 0
     """Loops around what runs now that may turn more than once."""
+    in_library: int = 0
+    """Calls around what runs now of functions that are written here in place of a library's."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
     uncollected: list[object] = field(default_factory=list)
     """Objects in cycles of references, which live until Python's collector runs."""
+    numbered: Counter[str] = field(default_factory=Counter)
+    """How many names of each beginning Paddle has given."""
     patches: Patches = field(default_factory=Patches)
     """What the script has replaced in libraries."""
     tape: Tape = field(default_factory=Tape)
@@ -148,8 +153,14 @@ class Run:
         """Report that the script fails at the line being run; return what its result is.
 
         Every fault passes here. It is the script's only where nothing before it was unknown or
-        assumed and the shapes are exact; otherwise it is one more unknown.
+        assumed and the shapes are exact; otherwise it is one more unknown. Within what is written
+        here in place of a library only shapes that do not go together are a fault: whatever else
+        goes wrong, the library may know better.
         """
+        if self.in_library and not shapes:
+            failed = self.gap(message)
+            self.note_unknown(failed)
+            return failed
         exact = not any(type(extent) is Bound for shape in shapes for extent in shape)
         if self.findings.doubt is None and exact:
             if self.interp.trying:
@@ -175,6 +186,12 @@ class Run:
         """Record a mistake at the line being run that depends on nothing but what is written."""
         plain = tuple(tuple(int(extent) for extent in shape) for shape in shapes)
         self.findings.accuse(ScriptFault(self.file, self.line, message, plain))
+
+    def unique(self, beginning: str) -> str:
+        """Return a name that nothing else has, as `paddle.utils.unique_name` makes them."""
+        number = self.numbered[beginning]
+        self.numbered[beginning] += 1
+        return f"{beginning}_{number}"
 
     # -- memory
 

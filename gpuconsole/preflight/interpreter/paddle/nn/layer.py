@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
 
+_WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z]+)|(?<=[a-z])(?=[A-Z])")
+"""Between the words of a class's name."""
+
+
 class Layer(Branch):
     """`paddle.nn.Layer`; `before` and `after` are its hooks, `kept` the names of its buffers."""
 
@@ -40,6 +45,8 @@ class Layer(Branch):
         super().__init__()
         self.training = True
         self.path = ""
+        self.named = ""
+        """Paddle's name of it, once it has been needed."""
 
     @exposed.prop("training")
     def get_training(self, run: Run) -> Value:
@@ -239,9 +246,11 @@ class Layer(Branch):
 
     @exposed.method("full_name")
     def do_full_name(self, run: Run) -> Value:
-        """Give a name that tells the class."""
-        kind = self.cls.name if self.cls is not None else self.label
-        return f"{kind.lower()}_0"
+        """Give its class's name with a number."""
+        if not self.named:
+            kind = self.cls.name if self.cls is not None else self.label
+            self.named = run.unique(_WORDS.sub("_", kind).lower())
+        return self.named
 
     @exposed.method("train")
     def do_train(self, run: Run, mode: Value = True) -> Value:
@@ -291,9 +300,15 @@ class Layer(Branch):
             run.block(unknown)
             return unknown
         parameter = run.parameter(as_shape(shape), as_name(dtype))
+        self._describe(run, parameter, attr, "b" if is_bias is True else "w")
+        return parameter
+
+    def _describe(self, run: Run, parameter: Tensor, attr: Value, kind: str) -> None:
+        """Give a parameter what its attribute says, or the name that Paddle makes."""
         if getattr(attr, "frozen", False):
             parameter.stop_gradient = True
-        return parameter
+        name = attr if isinstance(attr, str) else getattr(attr, "name", "")
+        parameter.name = name or run.unique(f"{self.do_full_name(run)}.{kind}")
 
     @exposed.method("create_tensor", "create_variable")
     def do_create_tensor(self, run: Run, name: Value = None, persistable: Value = None,
@@ -429,8 +444,7 @@ class Layer(Branch):
             self.attrs[name] = None
             return None
         parameter = run.parameter(shape)
-        if getattr(attr, "frozen", False):
-            parameter.stop_gradient = True
+        self._describe(run, parameter, attr, "b" if "bias" in name else "w")
         self.attrs[name] = parameter
         return parameter
 

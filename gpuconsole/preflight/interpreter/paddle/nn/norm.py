@@ -34,8 +34,9 @@ class Normed(Layer):
         self.last = data_format in ("NHWC", "NLC", "NDHWC")
         self.weight(run, "weight", (num_features,), weight_attr)
         self.weight(run, "bias", (num_features,), bias_attr)
-        self.attrs["_mean"] = run.parameter((num_features,), trainable=False)
-        self.attrs["_variance"] = run.parameter((num_features,), trainable=False)
+        for name in ("_mean", "_variance"):
+            self.attrs[name] = statistic = run.parameter((num_features,), trainable=False)
+            statistic.name = run.unique(f"{self.do_full_name(run)}.w")
 
     def forward(self, run: Run, x: Tensor) -> Value:
         """Normalise."""

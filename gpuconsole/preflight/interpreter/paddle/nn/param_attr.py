@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 
 class Attr(Native):
-    """`paddle.ParamAttr`, initialisers, regularisers: only `trainable=False` matters."""
+    """`paddle.ParamAttr`, initialisers, regularisers: whether it trains, and its name."""
 
     label = "ParamAttr"
 
-    def init(self, run: Run, *_: Value, trainable: Value = True, **__: Value) -> None:
-        """Keep whether the parameter is trained."""
+    def init(self, run: Run, *first: Value, name: Value = None, trainable: Value = True,
+             **_: Value) -> None:  # fmt: skip
+        """Keep what the parameter is called, and whether it is trained."""
         self.frozen = trainable is False
+        self.name = name if name is not None else next((x for x in first if isinstance(x, str)), "")
 
     def call(self, interp: Interpreter, *_: Value) -> None:
         """Initialisers can be called on a parameter."""

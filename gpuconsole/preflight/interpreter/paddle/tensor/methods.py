@@ -166,13 +166,22 @@ METHODS: dict[str, Callable[..., Value]] = {
     "unfold": manipulation.windows, "apply_": _mapped, "apply": _mapped, "value": _same,
     "is_sparse": lambda run, x: False, "is_dense": lambda run, x: True, "retain_grads": _nothing,
     "get_device": lambda run, x: -1 if run.on_cpu else 0, "is_tensor": lambda run, x: True,
-    "data_ptr": _number, "stride": lambda run, x: _strides(x), "short": _as_type("int16"),
+    "data_ptr": lambda run, x: id(x.storage),
+    "stride": lambda run, x: _strides(x), "short": _as_type("int16"),
     "char": _as_type("int8"), "byte": _as_type("uint8"),
 }  # fmt: skip
+
+
+def _name(run: Run, x: Tensor) -> Value:
+    """Give a name that no other tensor has; Paddle's number for one without its own is unknown."""
+    x.name = x.name or run.unique("generated_tensor")
+    return x.name
+
+
 PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
     "size": lambda run, x: x.size, "dtype": lambda run, x: DType(x.dtype),
-    "grad": lambda run, x: x.grad, "T": turned, "name": lambda run, x: x.name or "tensor",
+    "grad": lambda run, x: x.grad, "T": turned, "name": _name,
     "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
     "trainable": lambda run, x: not x.stop_gradient, "data": lambda run, x: x,
     "is_leaf": lambda run, x: x.node is None, "mT": manipulation.matrix_turned,

@@ -24,6 +24,7 @@ class Tensor(Native):
     """A tensor as the script sees it. Views share the storage of what they look at."""
 
     label = "Tensor"
+    hashed_as_itself = True
     __slots__ = ("dtype", "grad", "high", "hooks", "name", "node", "numbers", "rows",
                  "shape", "slot", "stop_gradient", "storage", "strided", "trainable")  # fmt: skip
 
@@ -80,6 +81,7 @@ class Parameter(Tensor):
         """Copy as `copy.deepcopy` does."""
         parameter = run.parameter(self.shape, self.dtype, trainable=self.trainable)
         parameter.stop_gradient = self.stop_gradient
+        parameter.name = f"{self.name}{run.unique('_deepcopy')}" if self.name else ""
         return parameter
 
 
