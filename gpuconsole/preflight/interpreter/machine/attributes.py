@@ -317,14 +317,9 @@ def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
 def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> None:
     """Run `target.name = value`."""
     if isinstance(target, Tensor):
-        if name == "stop_gradient" and isinstance(value, bool):
-            target.stop_gradient = value
-        elif name == "trainable" and isinstance(value, bool):
-            target.stop_gradient = not value
-        elif name in ("grad", "_grad") and value is None:
-            target.grad = None
-        elif name in exposed.of(type(target)).methods:
-            interp.run.block(interp.run.unknown(f"{name} of one tensor is replaced"))
+        _set_on_tensor(interp, target, name, value)
+    elif isinstance(target, Unknown):
+        interp.run.keep_somewhere(value)
     elif isinstance(target, Array) and name == "shape":
         target.shape = reshaped(target, value).shape
     elif isinstance(target, Native):
@@ -339,6 +334,22 @@ def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> Non
         target.names[name] = value
     elif isinstance(target, UserModule):
         target.scope.names[name] = value
+
+
+def _set_on_tensor(interp: Interpreter, target: Tensor, name: str, value: Value) -> None:
+    table = exposed.of(type(target))
+    if name == "stop_gradient" and isinstance(value, bool):
+        target.stop_gradient = value
+    elif name == "trainable" and isinstance(value, bool):
+        target.stop_gradient = not value
+    elif name in ("grad", "_grad") and (value is None or isinstance(value, Tensor)):
+        target.grad = value
+    elif name == "name" and isinstance(value, str):
+        target.name = value
+    elif name in table.methods:
+        interp.run.block(interp.run.unknown(f"{name} of one tensor is replaced"))
+    elif name not in table.properties:
+        vars(target).setdefault("attrs", {})[name] = value
 
 
 def _set_on_library_class(

@@ -93,7 +93,7 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
     if isinstance(target, OneOf) and not any(isinstance(arg, Tensor) for arg in args):
         return _any_of(interp, target, args, kwargs)
     if isinstance(target, Unknown):
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        tensors = list(_tensors_of((*args, *kwargs.values())))
         if tensors and interp.run.findings.lost is None:
             interp.run.findings.lost = target
         if any(tensor.needs_grad for tensor in tensors):
@@ -103,6 +103,15 @@ def call(interp: Interpreter, target: Value, args: list[Value], kwargs: dict[str
         _may_have_filled(interp.run, target, (*args, *kwargs.values()))
         return target
     return interp.run.unknown("something that is not a function is called")
+
+
+def _tensors_of(handed: Iterable[Value], depth: int = 3) -> Iterator[Tensor]:
+    """Give the tensors among what is handed over, and those in containers there."""
+    for value in itertools.islice(handed, MOST_LOOKED_AT):
+        if isinstance(value, Tensor):
+            yield value
+        elif depth and isinstance(value, (list, tuple, set, dict)):
+            yield from _tensors_of(value.values() if isinstance(value, dict) else value, depth - 1)
 
 
 def _may_have_filled(run: Run, target: Unknown, handed: Iterable[Value]) -> None:

@@ -262,6 +262,8 @@ def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
         interp.guard(tensor_operators.store, "subscript", (target, key, value))
     elif isinstance(target, Array):
         target.forget()
+    elif isinstance(target, Unknown):
+        interp.run.keep_somewhere(value)
     elif isinstance(target, Native):
         method = target.cls.find("__setitem__") if target.cls is not None else MISSING
         if isinstance(method, Function):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.equality import same
-from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
+from gpuconsole.preflight.interpreter.domain.mappings import Mapping, mapping_of
 from gpuconsole.preflight.interpreter.domain.python_values import Lazy
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -171,6 +171,7 @@ def collections() -> Namespace:
         },
     }
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
+    names["UserDict"] = NativeClass(Mapping, "dict")
     kinds = ("Iterable", "Mapping", "Sequence", "Callable", "MutableMapping", "Iterator", "Sized",
              "Generator", "Hashable", "Set", "Container")  # fmt: skip
     names["abc"] = Namespace("collections.abc", {k: NativeClass(Native, k) for k in kinds})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuconsole.preflight.interpreter.domain import mappings, strings
+from gpuconsole.preflight.interpreter.domain import keys, mappings, strings
 from gpuconsole.preflight.interpreter.domain.values import (
     Function,
     Native,
@@ -46,7 +46,7 @@ def names(interp: Interpreter) -> dict[str, Value]:
         "type": lambda run, *args: _type(interp, *args), "delattr": _delattr,
         "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
         "frozenset": lambda run, items=(): frozenset(
-            item for item in interp.iterate(items) if isinstance(item, (str, int, float, tuple))),
+            item for item in interp.iterate(items) if keys.is_key(item)),
         "format": lambda run, value, spec="": strings.shown(run.interp, value, spec),
         "hex": _number(hex), "bin": _number(bin), "oct": _number(oct),
         "display": lambda run, *_, **__: None, "breakpoint": lambda run: None,

@@ -11,6 +11,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     NativeClass,
     NativeFunction,
+    Plain,
     Value,
 )
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -79,7 +80,8 @@ def http() -> Namespace:
 
 def threading() -> Namespace:
     """Return `threading`, of which threads themselves are unknown."""
-    return Namespace("threading", {name: NativeClass(Silent, name) for name in LOCKS})
+    locks: dict[str, Value] = {name: NativeClass(Silent, name) for name in LOCKS}
+    return Namespace("threading", {**locks, "local": NativeClass(Plain, "local")})
 
 
 class Bar(Silent):

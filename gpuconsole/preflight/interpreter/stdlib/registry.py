@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Wrapped,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine import operators
+from gpuconsole.preflight.interpreter.machine import calls, operators
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import random as numpy_random
 from gpuconsole.preflight.interpreter.numpy.array import Array
@@ -32,6 +32,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib import (
     collections_itertools,
     dataclasses_enum,
+    futures,
     no_effect,
     os_listing,
     os_pathlib,
@@ -65,7 +66,8 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "collections": collections_itertools.collections,
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
-        "threading": no_effect.threading, "http": no_effect.http,
+        "threading": no_effect.threading, "weakref": _weakref,
+        "concurrent": futures.concurrent, "http": no_effect.http,
         "tqdm": no_effect.tqdm, "gc": _gc, "itertools": collections_itertools.itertools_module,
         "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
         "typing": _typing, "typing_extensions": _typing,
@@ -225,6 +227,11 @@ def _sys() -> Namespace:
     )  # fmt: skip
 
 
+def _weakref() -> Namespace:
+    """Return `weakref`, of which the dictionary holds its values for as long as their keys live."""
+    return _functions("weakref", {"WeakKeyDictionary": lambda run, items=None: dict(items or {})})
+
+
 def _copy() -> Namespace:
     return _functions(
         "copy",
@@ -329,6 +336,13 @@ class Stack(no_effect.Silent):
         value, leave = run.interp.entered(context)
         self.leaving.append(leave)
         return value
+
+    @exposed.method("callback")
+    def do_callback(self, run: Run, function: Value, *args: Value, **kwargs: Value) -> Value:
+        """Call a function when the block is left."""
+        call = partial(run.interp.call, function, list(args), kwargs)
+        self.leaving.append(lambda: calls.void(call()))
+        return function
 
     @exposed.method("close")
     def do_close(self, run: Run) -> None:

@@ -86,6 +86,8 @@ class Run:
     """Calls around what runs now of functions that are written here in place of a library's."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
+    somewhere: list[object] = field(default_factory=list)
+    """What was put into things that are not known: they may keep it."""
     uncollected: list[object] = field(default_factory=list)
     """Objects in cycles of references, which live until Python's collector runs."""
     numbered: Counter[str] = field(default_factory=Counter)
@@ -186,6 +188,11 @@ class Run:
         """Record a mistake at the line being run that depends on nothing but what is written."""
         plain = tuple(tuple(int(extent) for extent in shape) for shape in shapes)
         self.findings.accuse(ScriptFault(self.file, self.line, message, plain))
+
+    def keep_somewhere(self, value: Value) -> None:
+        """Keep what is put into something unknown, unless it is a plain value."""
+        if not isinstance(value, (str, int, float, bytes, type(None), Unknown)):
+            self.somewhere.append(value)
 
     def unique(self, beginning: str) -> str:
         """Return a name that nothing else has, as `paddle.utils.unique_name` makes them."""
