@@ -235,7 +235,7 @@ def guard(
 
 
 def _not_followed(run: Run, unknown: Unknown, args: Iterable[Value]) -> Unknown:
-    """List the unknown that a call of a library gives; with tensors that train, memory is too."""
+    """List the unknown that a call of a library returns; with tensors that train, memory is too."""
     if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
         run.block(unknown)
     else:

@@ -60,7 +60,7 @@ class Threads(Native):
 
     @exposed.method("map")
     def do_map(self, run: Run, function: Value, *items: Value, **_: Value) -> Value:
-        """Call a function with each item, and keep what it gives until it is asked for."""
+        """Call a function with each item, and keep the results until they are wanted."""
         mapped = run.interp.call(run.interp.builtins["map"], [function, *items], {})
         return list(run.interp.iterate(mapped))
 
