@@ -63,7 +63,8 @@ class Driven:
         its way from any screen."""
         for size in sizes:
             await self.pilot.resize_terminal(*size)
-            await self.until(lambda size=size: tuple(self.app.size) == size, f"{size}")
+            # The app knows its size a moment before the screen is laid out for it.
+            await self.until(lambda size=size: self.app.screen._compositor.size == size, f"{size}")
             await self.pilot.pause()
             yield size
 
