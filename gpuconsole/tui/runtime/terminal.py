@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import os
+import threading
+from collections.abc import Sequence
+from select import select
 from typing import Any, TextIO, cast
 
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+
+PAUSE_S = 0.1
+"""How often it is looked whether a sequence goes on, and how long answers of the terminal that has
+been handed back are awaited."""
 
 
 class LastingFile:
@@ -35,6 +45,30 @@ class LastingFile:
         return self._file.fileno()
 
 
+class WaitableEvent(threading.Event):
+    """An event that `select` can wait for, beside files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._out, self._in = os.pipe()
+
+    def fileno(self) -> int:
+        """Return the number of a file that can be read while the event is set."""
+        return self._out
+
+    def set(self) -> None:
+        """Set it once."""
+        if not self.is_set():
+            super().set()
+            os.write(self._in, b"\0")
+
+    def clear(self) -> None:
+        """Take it back."""
+        if self.is_set():
+            super().clear()
+            os.read(self._out, 1)
+
+
 class LastingDriver(LinuxDriver):
     """Textual's driver, for a terminal that may be closed."""
 
@@ -49,6 +83,29 @@ class LastingDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = cast("Any", LastingFile(cast("TextIO", self._file)))
         self._suspended = False
+        self.exit_event: WaitableEvent = WaitableEvent()
+        """Set while the thread that takes keys is to end."""
+
+    def run_input_thread(self) -> None:
+        """Take keys as they come, until asked to end.
+
+        Textual looks ten times a second, typed or not. Here that is done only while what was typed
+        may be the beginning of a longer sequence.
+        """
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")().decode
+        leaving = self.exit_event.fileno()
+
+        def take(ready: Sequence[int]) -> None:
+            text = decode(os.read(self.fileno, 4096)) if self.fileno in ready else ""
+            for message in (*(parser.feed(text) if text else ()), *parser.tick()):
+                self.process_message(message)
+
+        while not self.exit_event.is_set():
+            pause = None if parser._timeout_time is None else PAUSE_S
+            take(select([self.fileno, leaving], [], [], pause)[0])
+        # What the terminal still answers is not for who has it next.
+        take(select([self.fileno], [], [], PAUSE_S)[0])
 
     def suspend_application_mode(self) -> None:
         """Hand the terminal to somebody else."""
