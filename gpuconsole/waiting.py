@@ -1,12 +1,28 @@
-"""Waiting for something with a limit of time."""
+"""Waiting: with a limit of time, and so that many are woken at once."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+BEAT_S = 0.5
+"""Who waits for so long or longer is woken when others are."""
+
+
+async def aligned_sleep(seconds: float) -> None:
+    """Return after that many seconds; after half a second or more, at the nearest half second of
+    the clock.
+
+    Who looks for something again and again waits so: to be woken a dozen times a second, each time
+    for little, costs more than what is looked for.
+    """
+    if seconds >= BEAT_S:
+        now = time.time()
+        seconds = round((now + seconds) / BEAT_S) * BEAT_S - now
+    await asyncio.sleep(seconds)
 
 
 async def within(

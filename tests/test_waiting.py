@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
-from gpuconsole.waiting import within
+from gpuconsole.waiting import aligned_sleep, within
 
 
 async def test_the_result_or_the_error_comes_through() -> None:
@@ -90,3 +91,21 @@ async def test_a_result_that_nobody_gets_is_closed() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert closed == ["session"]
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds", "slept"),
+    [(100.1, 1.0, 0.9), (100.4, 1.0, 1.1), (100.49, 0.5, 0.51), (100.1, 0.2, 0.2)],
+)
+async def test_who_looks_again_and_again_is_woken_at_a_half_second(
+    now: float, seconds: float, slept: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await aligned_sleep(seconds)
+    assert waits == [pytest.approx(slept)]

@@ -24,7 +24,7 @@ from gpuconsole.remote.links.wakeups import Wakeups
 from gpuconsole.remote.polling.poller import HostPoller
 from gpuconsole.remote.slurm.cluster import Cluster
 from gpuconsole.remote.slurm.poller import SlurmPoller
-from gpuconsole.waiting import within
+from gpuconsole.waiting import aligned_sleep, within
 
 TICK_S = 0.5
 MANY_HOSTS = 64
@@ -200,7 +200,7 @@ class RemoteHosts:
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(TICK_S)
+            await aligned_sleep(TICK_S)
             now = loop.time()
             for poller in self._pollers.values():
                 poller.tick(now)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Protocol
+
+from gpuconsole.waiting import aligned_sleep
 
 
 class Clock(Protocol):
@@ -27,5 +28,5 @@ class WallClock:
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Return after that many seconds."""
-        await asyncio.sleep(seconds)
+        """Return after about that many seconds, when others do."""
+        await aligned_sleep(seconds)

@@ -68,8 +68,8 @@ LATER_S = 0.5
 """How long after the first figures the other screens are imported."""
 SURVEY_S = 5.0
 """How long after the first figures it is looked up what was recorded before."""
-THEMES_EVERY_S = 1.0
-"""How often the files of the themes are looked at."""
+THEMES_EVERY = 3
+"""At each of so many beats the files of the themes are looked at."""
 SWITCH_S = 0.0005
 """The interpreter's switch interval (s). With Python's default of 5 ms, a thread that plans or
 searches would delay each query of the journal while a screen is drawn, and so every key."""
@@ -205,7 +205,6 @@ class ConsoleApp(TypeAhead):
             self.exit()
             return
         self._tell_theme_errors()
-        self.set_interval(THEMES_EVERY_S, self.look_at_themes)
         aside(self, self._open_session, group="session")
 
     async def _open_session(self) -> None:
@@ -263,6 +262,8 @@ class ConsoleApp(TypeAhead):
 
     async def _beat(self) -> None:
         self._beats += 1
+        if self._beats % THEMES_EVERY == 0:
+            self.look_at_themes()
         large = len(self.picture.snapshot.hosts) > LARGE_FLEET
         if large and self._beats % 3:
             return

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.waiting import aligned_sleep
 
 SETTLED_S = 5.0
 """How long after its start the console has loaded what it needs, which then stays."""
@@ -89,7 +90,7 @@ async def collect(typed: Callable[[], float]) -> None:
         # From here on it is counted on, and again when it seems to have grown.
         rounds = Rounds.since(time.monotonic(), frozen)
         while True:
-            await asyncio.sleep(LOOK_S)
+            await aligned_sleep(LOOK_S)
             search = rounds.due(time.monotonic(), typed(), gc.get_count()[0], frozen)
             if search is None:
                 continue
