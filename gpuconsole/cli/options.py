@@ -76,6 +76,13 @@ def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, expose_value=False, is_eager=True, callback=_keep, **settings)
 
 
+def rank_option(command: Command) -> Command:
+    """Give a command --rank, which names a host of a gang."""
+    help_ = "Of a gang: the number of the host."
+    option = click.option("--rank", type=click.IntRange(min=0), default=0, metavar="N", help=help_)
+    return option(command)
+
+
 def global_options(command: Command) -> Command:
     """Give a command --inventory, --state, --read-only and --debug."""
     command = click.option(

@@ -8,11 +8,6 @@ MIB = 2**20
 GIB_IN_MIB = 1024.0
 
 
-def mib(size_bytes: float) -> float:
-    """Return a size of bytes in MiB."""
-    return size_bytes / MIB
-
-
 def format_mib(size_mib: float | None) -> str:
     """Return a short size for a person: `640 MiB`, `23.7 GiB`, `n/a`."""
     if size_mib is None:

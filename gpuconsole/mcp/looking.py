@@ -230,16 +230,7 @@ class Looking:
             "answer": list(sentences(change, change_effect)),
             "waiting": change_effect.waiting,
             "guess": change_effect.guess,
-            "moved": [
-                {
-                    "id": moved.job,
-                    "name": moved.name,
-                    "user": moved.user,
-                    "start_before": iso_utc(moved.before),
-                    "start_after": iso_utc(moved.after),
-                }
-                for moved in change_effect.moved
-            ],
+            "moved": [moved.as_json() for moved in change_effect.moved],
         }
 
     @tool

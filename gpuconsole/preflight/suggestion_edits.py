@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.submission.script_edits import Edit, with_edits
+from gpuconsole.core.submission.sweeps import with_option
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.interpreter.frontend import source
@@ -53,7 +54,7 @@ def set_number(
     """
     if key.startswith("argument:"):
         flag = _flag(file, line, key.partition(":")[2])
-        return Change(args=_with_argument(args, flag, value)) if flag else Change()
+        return Change(args=with_option(args, flag, str(value))) if flag else Change()
     columns: dict[tuple[str, int], list[int]] = {}
     for place in (key, *beside):
         where, _, column = place.rpartition(":")
@@ -64,21 +65,6 @@ def set_number(
     edits = [_edit(name, row, places, value) for (name, row), places in columns.items()]
     # All of them or none: the analysis has followed the script with all of them changed.
     return Change() if None in edits else Change(edits=tuple(filter(None, edits)))
-
-
-def _with_argument(args: Sequence[str], flags: Sequence[str], value: int) -> tuple[str, ...]:
-    """Return the arguments with an option replaced, in any position, or added."""
-    words = list(args)
-    for place, word in enumerate(words):
-        name, equals, _ = word.partition("=")
-        if name in flags:
-            if equals:
-                words[place] = f"{name}={value}"
-            elif place + 1 < len(words):
-                words[place + 1] = str(value)
-            return tuple(words)
-    long = next((flag for flag in flags if flag.startswith("--")), flags[0])
-    return (*words, long, str(value))
 
 
 def _flag(file: str, line: int, name: str) -> tuple[str, ...]:

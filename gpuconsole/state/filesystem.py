@@ -1,7 +1,8 @@
-"""Is the state folder a place where SQLite's locks and write-ahead log can be trusted?"""
+"""The state folder: made, locked, and held against what SQLite's write-ahead log needs of it."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -97,6 +98,27 @@ def require_writable(folder: Path) -> None:
             ),
             sentences(REMEDY, "Or open the console with --read-only."),
         ) from error
+
+
+def open_lock(path: Path) -> int:
+    """Open a file that processes lock; it is made if missing. JournalError where it cannot be."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            "State folder cannot be used",
+            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
+            "Check space and rights of the state folder.",
+        ) from error
+
+
+def lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file for as long as it is open; False while another process has it locked."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_network(kind: str) -> bool:

@@ -124,8 +124,8 @@ class Bearer:
         self._ends = elapsed() + age_s
 
     def token(self) -> str:
-        """Return the token as it is now; "" where none was brought. UsageError as `given_token`,
-        and for one that has expired."""
+        """Return the token as it is now; "" where none was brought. UsageError for a file that
+        others may read, a token that could be guessed, and one that has expired."""
         token, written_at = _given(self._path, self._variable, self._environ)
         if self._path is not None and written_at != self._written_at:
             self._written_at = written_at
@@ -154,17 +154,13 @@ def _same(said: str, true: str) -> bool:
     return hmac.compare_digest(said.encode(errors="replace"), true.encode())
 
 
-def given_token(path: Path | None, variable: str, environ: Mapping[str, str]) -> str:
-    """Return the token that a person brought in a file, else in a variable; "" where in neither.
+def _given(path: Path | None, variable: str, environ: Mapping[str, str]) -> tuple[str, float]:
+    """Return the token that a person brought in a file, else in a variable, and when the file was
+    written: seconds since the epoch, 0 for none. The token is "" where it is in neither.
 
     Never as an argument: those are seen by every user of a machine. UsageError for a file that
     others may read, and for a token that could be guessed.
     """
-    return _given(path, variable, environ)[0]
-
-
-def _given(path: Path | None, variable: str, environ: Mapping[str, str]) -> tuple[str, float]:
-    """Return the token, and when its file was written: seconds since the epoch, 0 for none."""
     source, token, written_at = f"${variable}", environ.get(variable, ""), 0.0
     if path is not None:
         source = str(path)

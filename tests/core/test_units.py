@@ -9,7 +9,6 @@ from gpuconsole.core.units import (
     format_mib,
     format_step,
     iso_utc,
-    mib,
     parse_time,
 )
 
@@ -53,10 +52,6 @@ def test_times_are_utc_with_milliseconds() -> None:
     assert iso_utc(0.0) == "1970-01-01T00:00:00.000Z"
     assert iso_utc(1_700_000_000.1234) == "2023-11-14T22:13:20.123Z"
     assert iso_utc(None) is None
-
-
-def test_bytes_become_mebibytes() -> None:
-    assert mib(3 * 2**20) == 3.0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from gpuconsole.session.metrics.console import prediction_facts  # noqa: E402
 from gpuconsole.session.metrics.model import Picture  # noqa: E402
 from gpuconsole.session.metrics.queue import Tally  # noqa: E402
 from gpuconsole.simulated_lab import SimulatedHosts  # noqa: E402
-from gpuconsole.web.auth import Bearer, given_token, issued  # noqa: E402
+from gpuconsole.web.auth import Bearer, issued  # noqa: E402
 from gpuconsole.web.metrics import Address, address_of, exposed  # noqa: E402
 
 NOW = 1_800_000_000.0
@@ -231,13 +231,13 @@ def test_a_token_comes_from_a_file_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")
     path.chmod(0o600)
-    assert given_token(path, "T", {}) == TOKEN
+    assert Bearer(path, "T", {}).token() == TOKEN
     for mode in (0o640, 0o604, 0o660):
         path.chmod(mode)
         with pytest.raises(UsageError, match="may be read by other"):
-            given_token(path, "T", {})
+            Bearer(path, "T", {}).token()
     with pytest.raises(UsageError, match="No such file"):
-        given_token(tmp_path / "none", "T", {})
+        Bearer(tmp_path / "none", "T", {}).token()
 
 
 def test_another_address_of_loopback_is_answered_where_it_was_chosen() -> None:
@@ -315,14 +315,14 @@ def test_a_token_that_cannot_be_used_is_refused(tmp_path: Path, token: str) -> N
     path.write_text(token)
     path.chmod(0o600)
     with pytest.raises(UsageError, match="Token cannot be used"):
-        given_token(path, "T", {})
+        Bearer(path, "T", {}).token()
 
 
 def test_a_token_comes_from_a_variable() -> None:
-    assert given_token(None, "T", {}) == ""
-    assert given_token(None, "T", {"T": TOKEN}) == TOKEN
+    assert Bearer(None, "T", {}).token() == ""
+    assert Bearer(None, "T", {"T": TOKEN}).token() == TOKEN
     with pytest.raises(UsageError, match=r"\$T"):
-        given_token(None, "T", {"T": "short"})
+        Bearer(None, "T", {"T": "short"}).token()
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,6 @@ def sort_key(request: Request, policy: Policy, now: float, shares: Shares = EVEN
     return (-request.task.priority, young, size, request.waiting_since, request.job)
 
 
-def size_of(request: Request, policy: Policy, now: float, shares: Shares = EVEN) -> float:
-    """Return the logarithm of a request's area, corrected."""
-    return _size(request, policy, now, _over(request, policy, now, shares))
-
-
 def _over(request: Request, policy: Policy, now: float, shares: Shares) -> float:
     """Return what its user or account has had beyond their due, where the policy asks for it."""
     if not (policy.fair_share or policy.front_after_s):
@@ -103,6 +98,7 @@ def _front(request: Request, policy: Policy, over: float) -> float:
 
 
 def _size(request: Request, policy: Policy, now: float, over: float) -> float:
+    """Return the logarithm of a request's area, corrected."""
     seconds = max(1.0, request.run_time_s or USUAL_S)
     size = log(seconds) + (log(request.devices) if policy.order == "area" else 0.0)
     size += policy.fair_share * over

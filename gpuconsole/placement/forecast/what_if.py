@@ -10,7 +10,7 @@ from typing import get_args
 
 from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot, Host, HostState
-from gpuconsole.core.units import format_duration
+from gpuconsole.core.units import format_duration, iso_utc
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.placement.forecast.start_times import HORIZON_S, Expected
@@ -31,6 +31,16 @@ class Moved:
     user: str
     before: float | None
     after: float | None
+
+    def as_json(self) -> dict[str, str | None]:
+        """Return the job as documents show it."""
+        return {
+            "id": self.job,
+            "name": self.name,
+            "user": self.user,
+            "start_before": iso_utc(self.before),
+            "start_after": iso_utc(self.after),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,12 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
             ),
             "Let the script read from the cluster's shared filesystem.",
         )
+    require_even(task)
+    return task
+
+
+def require_even(task: Task) -> None:
+    """Raise UsageError for a task with devices that cannot be spread evenly over its nodes."""
     if (task.devices or 1) % task.hosts:
         raise UsageError(
             "Devices do not divide among hosts",
@@ -107,7 +113,6 @@ def resolved(task: Task, snapshot: FleetSnapshot) -> Task:
             ),
             "Ask for a multiple of the nodes.",
         )
-    return task
 
 
 def reach(task: Task, snapshot: FleetSnapshot) -> FleetSnapshot:

@@ -15,7 +15,7 @@ from gpuconsole.core.units import format_mib
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
-from gpuconsole.session.dispatch.slurm_jobs import WORDS, batch_of, command_of
+from gpuconsole.session.dispatch.slurm_jobs import WORDS, batch_of, command_of, require_even
 
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -47,16 +47,7 @@ def batch_file(context: Context, jobs: Sequence[Job]) -> str:
 def _script(context: Context, job: Job) -> Script:
     # A person hands it over in the project's own folder.
     task = replace(job.task, folder="")
-    if (task.devices or 1) % task.hosts:
-        raise UsageError(
-            "Devices do not divide among hosts",
-            msg(
-                "{devices} devices cannot be spread evenly over {hosts} nodes.",
-                devices=task.devices,
-                hosts=task.hosts,
-            ),
-            "Ask for a multiple of the nodes.",
-        )
+    require_even(task)
     # Numbers of Slurm's jobs are not known, and a path in the project needs no detour.
     batch = replace(
         batch_of(job, context.hosts.snapshot(), (), context.settings.limits), array="", link=None

@@ -211,12 +211,7 @@ class Imaging:
     ) -> Copied:
         """Copy an image host to host through this console, for a host that cannot pull. Nothing is
         stored on the way; with `replace` the name is taken from another image there."""
-        self._context.require_writable("Copying an image")
-        parse_reference(image)
-        if source == target:
-            raise UsageError(
-                "Same host", msg("{source} cannot be both ends.", source=source), "Name two hosts."
-            )
+        self._require_copy(image, source, target)
         ends = []
         for name in (source, target):
             engine, _ = await self._reached(name)
@@ -224,6 +219,15 @@ class Imaging:
         return await copy_image(
             image, ends[0], ends[1], self._context.clock, progress, replace=replace
         )
+
+    def _require_copy(self, image: str, source: str, target: str) -> None:
+        """Raise ReadOnlyError or UsageError for a copy that cannot be asked for."""
+        self._context.require_writable("Copying an image")
+        parse_reference(image)
+        if source == target:
+            raise UsageError(
+                "Same host", msg("{source} cannot be both ends.", source=source), "Name two hosts."
+            )
 
     def doubts(self, image: str, backend: str, record: ImageRecord, host: Host) -> str:
         """Return why a host cannot run one of its images, or what is not known of that."""

@@ -51,7 +51,6 @@ def _shown(text: str) -> str:
 JobId = Annotated[str, AfterValidator(_job_id)]
 Hex = Annotated[str, AfterValidator(_hex)]
 Shown = Annotated[str, AfterValidator(_shown)]
-What = Literal["project", "secrets"]
 KeptName = Literal["notify.json", "incident-marks.json"]
 KEPT_NAMES: tuple[KeptName, ...] = get_args(KeptName)
 """Files of the state folder that users of the lab's service have filled, beside the journal: how

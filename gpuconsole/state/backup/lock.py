@@ -15,6 +15,7 @@ from pathlib import Path
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
+from gpuconsole.state.filesystem import lock, open_lock
 
 LOCK_NAME = "dispatcher.lock"
 _SHOWN = 200
@@ -30,8 +31,8 @@ class DispatcherLock:
     def take(self, owner: str) -> bool:
         """Hold the lock for `owner`; False while the journal is being restored."""
         if self._file < 0:
-            file = _opened(self._path)
-            if not _locked(file, fcntl.LOCK_SH):
+            file = open_lock(self._path)
+            if not lock(file, fcntl.LOCK_SH):
                 os.close(file)
                 return False
             # On a full disk it is held all the same, only by an unknown owner.
@@ -51,9 +52,9 @@ class DispatcherLock:
 @contextlib.contextmanager
 def nobody_dispatches(folder: Path) -> Iterator[None]:
     """Keep every process from dispatching; JournalError that names one that does."""
-    file = _opened(folder / LOCK_NAME)
+    file = open_lock(folder / LOCK_NAME)
     try:
-        if not _locked(file, fcntl.LOCK_EX):
+        if not lock(file):
             owner = clean(os.pread(file, _SHOWN, 0).decode("utf-8", "replace"), _SHOWN)
             raise JournalError(
                 "A console dispatches",
@@ -67,22 +68,3 @@ def nobody_dispatches(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def _opened(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise JournalError(
-            "State folder cannot be used",
-            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
-            "Check space and rights of the state folder.",
-        ) from error
-
-
-def _locked(file: int, kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

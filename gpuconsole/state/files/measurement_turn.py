@@ -8,15 +8,13 @@ a host on which a container may remain.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
-from gpuconsole.state.filesystem import make_folder
+from gpuconsole.state.filesystem import lock, make_folder, open_lock
 
 LOOK_EVERY_S = 0.2
 _NAME = "measuring.lock"
@@ -54,7 +52,7 @@ async def measuring_turn(
     file = _opened(state)
     try:
         first = True
-        while not _locked(file):
+        while not lock(file):
             if first:
                 waits()
             first = False
@@ -69,7 +67,7 @@ def free_turn(state: Path) -> Iterator[Turn | None]:
     """Take the turn if no process has it, else give None. JournalError as above."""
     file = _opened(state)
     try:
-        yield Turn(file) if _locked(file) else None
+        yield Turn(file) if lock(file) else None
     finally:
         os.close(file)
 
@@ -87,21 +85,5 @@ def left_on(state: Path) -> str:
 
 
 def _opened(state: Path) -> int:
-    path = state / _NAME
-    try:
-        make_folder(state)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise JournalError(
-            "State folder cannot be used",
-            msg("{path}: {strerror}.", path=path, strerror=error.strerror),
-            "Check space and rights of the state folder.",
-        ) from error
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    make_folder(state)
+    return open_lock(state / _NAME)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuconsole.core.engines.host_containers import HostContainer, HostContainers
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.units import format_duration
-from gpuconsole.tui.render.text_cells import Align, Piece, fit
+from gpuconsole.tui.render.text_cells import Align, Piece, fit, fitting_columns
 from gpuconsole.tui.style.styles import Ink
 
 ORDERS = ("host", "name", "state", "since", "image")
@@ -80,13 +80,11 @@ def _key(each: HostContainer) -> str:
 
 def columns_for(width: int) -> tuple[Column, ...]:
     """Return the columns that fit in `width` cells beside the names."""
-    chosen = list(COLUMNS)
-    while sum(column.width + GAP for column in chosen) + LEAST_NAME > width:
-        worst = max(chosen, key=lambda column: column.rank)
-        if worst.rank == 0:
-            break
-        chosen.remove(worst)
-    return tuple(chosen)
+    return tuple(fitting_columns(COLUMNS, _needed, width))
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.width + GAP for column in columns) + LEAST_NAME
 
 
 def heading(ink: Ink, width: int) -> list[Piece]:

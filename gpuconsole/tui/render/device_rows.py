@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
 
@@ -20,7 +20,7 @@ from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Metric, is_free, owner_style
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.plots.sparkline import SPANS_S, Sparks
-from gpuconsole.tui.render.text_cells import Align, Piece, bar, fit
+from gpuconsole.tui.render.text_cells import Align, Piece, bar, fit, fitting_columns
 from gpuconsole.tui.snapshot import Picture
 from gpuconsole.tui.style.styles import READABLE, Ink
 
@@ -229,11 +229,7 @@ def columns_for(
         for column in first
         if column.draw is not _past or (shows.sparks is not None and shows.sparks.span_s)
     ]  # fmt: skip
-    while len(chosen) > 1 and _needed(chosen) > width:
-        worst = max(chosen, key=lambda column: column.rank)
-        if worst.rank == 0:
-            break
-        chosen.remove(worst)
+    chosen = fitting_columns(chosen, _needed, width)
     spare = max(0, width - _needed(chosen))
     extra = {name: min(spare // 4, most) for name, most in _GROWTH.items()}
     spare -= sum(extra[column.title] for column in chosen if column.title in extra)
@@ -302,5 +298,5 @@ def device_table(
     return lines
 
 
-def _needed(columns: list[Column]) -> int:
+def _needed(columns: Sequence[Column]) -> int:
     return sum(column.width + GAP for column in columns)

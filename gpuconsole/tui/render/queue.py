@@ -11,7 +11,15 @@ from gpuconsole.core.units import format_duration, format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.job import Lines, elapsed, places, state_words
-from gpuconsole.tui.render.text_cells import Align, Piece, bullets, fit, labelled, wrapped
+from gpuconsole.tui.render.text_cells import (
+    Align,
+    Piece,
+    bullets,
+    fit,
+    fitting_columns,
+    labelled,
+    wrapped,
+)
 from gpuconsole.tui.style.styles import Ink
 
 if TYPE_CHECKING:
@@ -159,13 +167,8 @@ Sized = Sequence[tuple[Column, int]]
 
 def columns_for(width: int) -> tuple[tuple[Column, int], ...]:
     """Return the columns that fit in `width` cells, with their widths."""
-    chosen = list(COLUMNS)
-    while len(chosen) > 1 and sum(column.width + GAP for column in chosen) - GAP > width:
-        worst = max(chosen, key=lambda column: column.rank)
-        if worst.rank == 0:
-            break
-        chosen.remove(worst)
-    spare = max(0, width - sum(column.width + GAP for column in chosen) + GAP)
+    chosen = fitting_columns(COLUMNS, _needed, width)
+    spare = max(0, width - _needed(chosen))
     sizes = []
     for column in chosen:
         more = min(column.grow, spare // 3)
@@ -173,6 +176,10 @@ def columns_for(width: int) -> tuple[tuple[Column, int], ...]:
         sizes.append(column.width + more)
     sizes[-1] += spare
     return tuple(zip(chosen, sizes, strict=True))
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.width + GAP for column in columns) - GAP
 
 
 def heading(ink: Ink, columns: Sized) -> list[Piece]:

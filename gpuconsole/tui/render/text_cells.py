@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Protocol, TypeVar
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
@@ -22,6 +22,31 @@ _UNITS = re.compile(rf" +|[（《「『]*(?:{_WIDE}|(?:(?!{_WIDE})[^ ])+){_CLOSI
 """What stays on one line where wide characters are: one of them, a run of others, blanks."""
 Piece = tuple[str, Style]
 """Text and its style."""
+
+
+class Ranked(Protocol):
+    """A column of a table, as far as it matters which one is left out."""
+
+    @property
+    def rank(self) -> int:
+        """Where room is short, the highest goes first; those of rank 0 stay."""
+        ...
+
+
+AnyColumn = TypeVar("AnyColumn", bound=Ranked)
+
+
+def fitting_columns(
+    columns: Iterable[AnyColumn], needed: Callable[[Sequence[AnyColumn]], int], width: int
+) -> list[AnyColumn]:
+    """Return the columns that fit in `width` cells; `needed` returns how many some of them take."""
+    chosen = list(columns)
+    while needed(chosen) > width:
+        worst = max(chosen, key=lambda column: column.rank)
+        if worst.rank == 0:
+            break
+        chosen.remove(worst)
+    return chosen
 
 
 def cells(text: str) -> int:

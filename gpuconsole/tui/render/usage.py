@@ -9,7 +9,7 @@ from gpuconsole.core.units import format_duration
 from gpuconsole.session.report.model import IdleLease, Key, Row, Sums, UsageReport
 from gpuconsole.session.report.words import cells, notes, word_of
 from gpuconsole.tui.render.job import Lines
-from gpuconsole.tui.render.text_cells import Align, Piece, fit
+from gpuconsole.tui.render.text_cells import Align, Piece, fit, fitting_columns
 from gpuconsole.tui.style.styles import Ink
 
 GAP = 1
@@ -47,13 +47,11 @@ _USED_MARK, _WASTED_MARK, _UNKNOWN_MARK = "█", "▒", "░"
 
 def columns_for(width: int) -> tuple[Column, ...]:
     """Return the figures that fit in `width` cells beside the names."""
-    chosen = list(FIGURES)
-    while sum(column.width + GAP for column in chosen) + LEAST_NAME > width:
-        worst = max(chosen, key=lambda column: column.rank)
-        if worst.rank == 0:
-            break
-        chosen.remove(worst)
-    return tuple(chosen)
+    return tuple(fitting_columns(FIGURES, _needed, width))
+
+
+def _needed(columns: Sequence[Column]) -> int:
+    return sum(column.width + GAP for column in columns) + LEAST_NAME
 
 
 def heading(ink: Ink, by: Sequence[Key], columns: Sequence[Column], width: int) -> list[Piece]:

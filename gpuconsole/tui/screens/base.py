@@ -103,6 +103,12 @@ class ConsoleScreen(Screen[None]):
         """Return what is under the cursor, or what the screen is about: host, device, job."""
         return None, None, None
 
+    def with_owner(
+        self, host: Host | None, device: Device | None
+    ) -> tuple[Host | None, Device | None, Job | None]:
+        """Return a host, its device, and the job that holds it."""
+        return host, device, self.picture.owners.get(device.uuid) if device is not None else None
+
     def crumbs(self) -> str:
         """Say where one is, for the right end of line 2."""
         return ""

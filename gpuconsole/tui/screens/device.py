@@ -210,9 +210,7 @@ class DeviceScreen(ConsoleScreen):
 
     def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
         """Return the device, its host, and the job that holds it."""
-        host, device = self._current()
-        owner = self.picture.owners.get(device.uuid) if device is not None else None
-        return host, device, owner
+        return self.with_owner(*self._current())
 
     def _current(self) -> tuple[Host | None, Device | None]:
         host = self.picture.snapshot.host(self._host)

@@ -115,9 +115,7 @@ class HostScreen(ConsoleScreen):
 
     def under_cursor(self) -> tuple[Host | None, Device | None, Job | None]:
         """Return the device under the cursor, its host, and the job that holds it."""
-        host, device = self.query_one(FleetMap).current
-        owner = self.picture.owners.get(device.uuid) if device is not None else None
-        return host, device, owner
+        return self.with_owner(*self.query_one(FleetMap).current)
 
     # -- actions ----------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from math import log
 import pytest
 
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement.engine.queue_order import URGENT_S, size_of
-from gpuconsole.placement.model import Request
+from gpuconsole.placement.engine.queue_order import URGENT_S, sort_key
+from gpuconsole.placement.model import Policy, Request
 from gpuconsole.placement.policy import named_policy
 
 NOW = 1_000_000.0
@@ -19,6 +19,10 @@ IMPATIENT = replace(named_policy("weighted"), patience=0.0, fair_share=0.0)
 
 def request(deadline: float | None = None, devices: int = 1, since: float = NOW) -> Request:
     return Request("j", Task("t"), 4096.0, devices, since, run_time_s=HOUR, deadline=deadline)
+
+
+def size_of(asked: Request, policy: Policy, now: float) -> float:
+    return sort_key(asked, policy, now)[2]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuconsole.cli import shell_completion
-from gpuconsole.cli.options import ScriptCommand, common, options, script_args
+from gpuconsole.cli.options import ScriptCommand, common, options, rank_option, script_args
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.engines.host_containers import split_reference
@@ -30,13 +30,7 @@ both."""
 
 @click.command("exec", cls=ScriptCommand)
 @click.argument("container", metavar="JOB|HOST:CONTAINER", shell_complete=shell_completion.jobs())
-@click.option(
-    "--rank",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Of a gang: the number of the host.",
-)
+@rank_option
 @click.option("-i", "--interactive", is_flag=True, help="Hand on what is typed, or piped in.")
 @click.option("-t", "--tty", is_flag=True, help="Give it a terminal, where there is one here.")
 @click.option("-u", "--user", default="", metavar="USER", help="As whom it runs in the container.")

@@ -10,7 +10,7 @@ import click
 
 from gpuconsole.cli import shell_completion
 from gpuconsole.cli.interrupts import until_interrupted
-from gpuconsole.cli.options import common, options
+from gpuconsole.cli.options import common, options, rank_option
 from gpuconsole.cli.output import note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.wording import msg
@@ -29,13 +29,7 @@ _LOOK_S = 0.5
 @click.option(
     "--local-port", type=PORT, metavar="N", help="Port of this machine; else PORT, or a free one."
 )
-@click.option(
-    "--rank",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Of a gang: the number of the host.",
-)
+@rank_option
 @common
 def forward(job: str, port: int | None, local_port: int | None, rank: int) -> int:
     """Reach a port of a running job or a service from this machine.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuconsole.cli import shell_completion
-from gpuconsole.cli.options import common, options
+from gpuconsole.cli.options import common, options, rank_option
 from gpuconsole.cli.output import print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.engines.host_containers import split_reference
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--search", default="", metavar="TEXT", help="Only lines that contain TEXT; `a|b` is either."
 )
-@click.option(
-    "--rank",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Of a gang: the number of the host.",
-)
+@rank_option
 @common
 def logs(job: str, follow: bool, tail: int | None, search: str, rank: int) -> int:
     """Print the log of a job's latest attempt, or of any container.

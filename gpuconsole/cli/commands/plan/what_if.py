@@ -11,7 +11,7 @@ from gpuconsole.cli.options import common, options
 from gpuconsole.cli.output import note, print_document, show, table, tell, text
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import format_duration, iso_utc
+from gpuconsole.core.units import format_duration
 from gpuconsole.core.wording import msg
 
 if TYPE_CHECKING:
@@ -79,14 +79,5 @@ def _document(change: str, comparison: Comparison) -> dict[str, object]:
         "without_estimate_before": comparison.untold_before,
         "without_estimate_after": comparison.untold_after,
         "horizon_s": HORIZON_S,
-        "moved": [
-            {
-                "id": moved.job,
-                "name": moved.name,
-                "user": moved.user,
-                "start_before": iso_utc(moved.before),
-                "start_after": iso_utc(moved.after),
-            }
-            for moved in comparison.moved
-        ],
+        "moved": [moved.as_json() for moved in comparison.moved],
     }

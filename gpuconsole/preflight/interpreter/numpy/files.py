@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 MAX_BYTES = 2**20
-MAX_LINES = 50_000
 MAX_PACKED = 1000
 HEADER_BYTES = 4096
 _NPY = b"\x93NUMPY"

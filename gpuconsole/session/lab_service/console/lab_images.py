@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.images import Progress, parse_reference
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
-from gpuconsole.core.wording import msg
-from gpuconsole.errors import UsageError
 from gpuconsole.placement.prepull import Fetch
 from gpuconsole.session.images.copy import Copied
 from gpuconsole.session.images.service import FetchedImage, Imaging, PullProgress, silent
@@ -83,12 +81,7 @@ class LabImaging(Imaging):
         replace: bool = False,
     ) -> Copied:
         """Have an image copied from host to host by the service; for operators."""
-        self._context.require_writable("Copying an image")
-        parse_reference(image)
-        if source == target:
-            raise UsageError(
-                "Same host", msg("{source} cannot be both ends.", source=source), "Name two hosts."
-            )
+        self._require_copy(image, source, target)
         wanted = Operation("copy", image, target, source=source, replace=replace)
         answer = await self._session.operate(wanted, lambda _, words: progress(words))
         said = COPIED.validate_json(answer)

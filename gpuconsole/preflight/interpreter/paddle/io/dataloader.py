@@ -28,7 +28,6 @@ from gpuconsole.preflight.interpreter.machine.run_state.batches import LeftOut, 
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
-from gpuconsole.preflight.interpreter.paddle.io import catalogue
 from gpuconsole.preflight.interpreter.paddle.io.dataset import (
     Composed,
     Concatenated,
@@ -467,7 +466,6 @@ CLASSES: dict[str, type[Native]] = {
     "ChainDataset": Concatenated, "ComposeDataset": Composed, "RandomSampler": Sampler,
     "SequenceSampler": Sampler, "SubsetRandomSampler": Sampler, "WeightedRandomSampler": Sampler,
 }  # fmt: skip
-KNOWN = catalogue.VISION
 
 
 def names() -> dict[str, Value]:
@@ -479,4 +477,4 @@ def names() -> dict[str, Value]:
     }
 
 
-__all__ = ["KNOWN", "BatchSampler", "Dataset", "Loader", "Sampler", "Subset", "TensorDataset"]
+__all__ = ["BatchSampler", "Dataset", "Loader", "Sampler", "Subset", "TensorDataset"]

@@ -21,7 +21,6 @@ from gpuconsole.preflight.interpreter.paddle.io.dataloader import put_in
 MAX_BATCHES = 512
 MAX_UNUSED = 4
 """Batches that a loop which trains nothing is given."""
-Call = Callable[..., Value]
 
 
 def _creator(walk: Callable[[Run], Iterator[Value]]) -> Value:
