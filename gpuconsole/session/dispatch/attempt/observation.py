@@ -16,7 +16,6 @@ from gpuconsole.core.devices.run_history import Observation
 from gpuconsole.core.fleet import Backend, Device, FleetSnapshot
 from gpuconsole.core.jobs import Attempt, Job, JobState
 from gpuconsole.core.text import clean
-from gpuconsole.core.training.backend_check import fallback
 from gpuconsole.core.units import MIB
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.session.dispatch.attempt.outcome import Outcome, find_device_oom
@@ -28,6 +27,13 @@ ENOUGH_STEPS = 2
 SURE_STEPS = 20
 """From so many steps on their time is worth keeping."""
 _BACKENDS = frozenset(get_args(Backend))
+BUILDS = {
+    "gpu": "CUDA",
+    "dcu": "ROCm",
+    "xpu": "Kunlunxin's XPU",
+    "cpu": "processors alone",
+}
+"""How the builds of Paddle are called, by the word that the reporter has for them."""
 
 
 @dataclass(slots=True)
@@ -352,3 +358,29 @@ def _free(watch: Watch, oom: Outcome) -> float | None:
     ):
         return None
     return watch.free_mib
+
+
+def suits(backend: str, word: str) -> bool:
+    """Tell whether Paddle's word for a device means a job's kind of device: `gpu:0`, `XPU`.
+
+    Paddle on ROCm calls its devices GPUs.
+    """
+    kind = word.partition(":")[0].strip().lower()
+    return kind == backend or (backend == "dcu" and kind == "gpu")
+
+
+def fallback(backend: str, device: str, built: str = "", visible: int | None = None) -> str:
+    """Return why a job for a kind of device computes on the processor, as a sentence; "" where it
+    does not.
+
+    `device` is Paddle's own word for where it computes, `built` the kind of device that its build
+    is for, `visible` how many of those it sees; each "" or None where that is not known.
+    """
+    if backend == "cpu" or device.partition(":")[0] != "cpu":
+        return ""
+    begin = f"Paddle computed on the processor though the job has a device for {backend}: "
+    if built and built != backend and not suits(backend, built):
+        return f"{begin}the image's Paddle is built for {BUILDS.get(built, built)}."
+    if visible == 0:
+        return f"{begin}it sees no device in its container."
+    return f"{begin}the script chose it."
