@@ -137,6 +137,14 @@ def test_a_device_that_cannot_be_shared_may_be_freed(share: bool) -> None:
     assert why.options == (RAISE,)
 
 
+def test_others_who_hold_memory_may_free_it() -> None:
+    policy = replace(named_policy(), avoid_foreign=True)
+    host = up("h", card("u", memory_used_mib=9 * GIB))
+    why = decide(wants(1), fleet(host), {}, policy, NOW).waiting
+    assert why is not None
+    assert why.options == (FREE_IT,)
+
+
 def test_without_an_end_of_the_guest_no_start_is_known() -> None:
     pair = replace(held("x", NOW + 60), beside=Holder("g", "g", "ann", NOW, None))
     assert waits(wants(), up("h", card("u")), u=pair).estimated_start is None

@@ -9,7 +9,7 @@ import pytest
 from gpuconsole.config import LabSettings
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.jobs import Task
-from gpuconsole.placement import Holder, Request, decide, named_policy
+from gpuconsole.placement import Board, Holder, Request, decide, named_policy, pass_over
 from gpuconsole.placement.engine.queue_pass import sweep_key
 from gpuconsole.placement.rules.quotas import Limits, Quota, Use, Window
 from gpuconsole.placement.rules.rules import LabRules, limits_of, usage_of
@@ -108,6 +108,22 @@ def test_a_host_that_may_be_taken_away_is_for_jobs_that_go_on(folder: str, code:
     asked = Request("q", Task("t", checkpoint_dir=folder), 100.0, 1, NOW, user="ada")
     ruling = LabRules(Limits(), Use(), NOW).host(asked, replace(A100, interruptible=True), 0, 1)
     assert (ruling.code if ruling else "") == code
+
+
+def test_a_job_with_checkpoints_is_not_taken_for_one_without() -> None:
+    """Both ask for the same else: that the first found no place says nothing of the second."""
+    host = replace(
+        A100, state=HostState.UP, interruptible=True,
+        devices=(replace(A100.devices[0], memory_used_mib=0.0),),
+    )  # fmt: skip
+    queue = [
+        Request(job, Task("t", checkpoint_dir=folder), 100.0, 1, NOW, user="ada")
+        for job, folder in (("1", ""), ("2", "/ckpt"))
+    ]
+    board = Board.of(FleetSnapshot(1, NOW, (host,)))
+    policy = replace(named_policy(), backfill="skip")
+    outcome, _ = pass_over(queue, board, policy, NOW, LabRules(Limits(), Use(), NOW))
+    assert [start.request.job for start in outcome.started] == ["2"]
 
 
 SETTINGS = """
