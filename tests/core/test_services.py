@@ -39,8 +39,10 @@ def test_one_that_starts_has_its_time_and_then_is_unhealthy() -> None:
     assert (early.health, early.since, early.said) == ("starting", 100.0, "refused")
     late = after_check(early, SERVICE, "refused", 10, 60.0, 101.0)
     assert (late.health, late.since) == ("unhealthy", 101.0)
-    assert "never been healthy" in health_words(late, SERVICE)
-    assert health_words(late, SERVICE).endswith("refused")
+    assert health_words(late, SERVICE) == (
+        "It has never been healthy, 1m00s or more after its start. The last health check: refused"
+    )
+    assert health_words(early, SERVICE) == "It starts. The last health check: refused"
 
 
 def test_one_that_was_healthy_becomes_unhealthy_after_several_bad_checks() -> None:
@@ -50,7 +52,7 @@ def test_one_that_was_healthy_becomes_unhealthy_after_several_bad_checks() -> No
         known = after_check(known, SERVICE, "503", failed, 1.0, 100.0 + failed)
         assert known.health == health
     assert known.since == 103.0
-    assert "never" not in health_words(known, SERVICE)
+    assert health_words(known, SERVICE) == "The last health check: 503"
     assert after_check(known, SERVICE, "", 0, 1.0, 110.0).health == "healthy"
 
 

@@ -32,14 +32,19 @@ def test_a_name_an_id_and_the_only_beginning_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"),
-    [("w", "web, web-2"), ("a", "web, web-2"), ("none\x1b[2J", "has no container `none`")],
-)
-def test_several_and_none_are_named(wanted: str, says: str) -> None:
+    ("wanted", "title", "says", "hint"),
+    [
+        *((begin, "Several containers are meant", f"On h `{begin}` begins: web, web-2.",
+           "Write more of the name, or of the id.") for begin in ("w", "a")),
+        ("none\x1b[2J", "No such container", "h has no container `none`.",
+         "See: gpuconsole containers --all --host h"),
+    ],
+)  # fmt: skip
+def test_several_and_none_are_named(wanted: str, title: str, says: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         find(ALL, "h", wanted)
-    assert says in str(raised.value)
-    assert "\x1b" not in str(raised.value)
+    error = raised.value
+    assert (error.title, error.message, error.hint) == (title, says, hint)
 
 
 def test_a_reference_is_split_at_its_last_colon() -> None:

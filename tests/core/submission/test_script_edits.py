@@ -78,6 +78,13 @@ def test_a_file_that_is_another_is_refused() -> None:
     )
 
 
+def test_any_text_has_a_digest_of_its_own() -> None:
+    """Names of files that are no UTF-8 come as lone surrogates."""
+    texts = ("", "a", "b", "é", "\udcff", "\udcfe")
+    assert len({digest_of(text) for text in texts}) == len(texts)
+    assert {len(digest_of(text)) for text in texts} == {64}
+
+
 def test_files_are_edited_each_by_its_own(tmp_path: Path) -> None:
     first, second = tmp_path / "a.py", tmp_path / "b.py"
     first.write_text("a = 1\n")

@@ -116,3 +116,17 @@ def test_a_folder_a_pipe_and_nothing_are_refused(tmp_path: Path) -> None:
     for name in (".", "pipe", "nothing"):
         with pytest.raises(UsageError, match="cannot be read"):
             read_env_file(tmp_path / name, {})
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ('pass"word-0123', json.dumps('pass"word-0123')[1:-1]),
+        ("pässword-0123", json.dumps("pässword-0123")[1:-1]),
+        ("pässword-0123", "pässword-0123"),
+        ("two lines\nof words", "two lines of words"),
+    ],
+)
+def test_a_secret_is_hidden_in_every_way_that_it_may_be_written(secret: str, shown: str) -> None:
+    """Nothing of it is left, also not its last letter."""
+    assert masked(f"<{shown}>", [secret]) == f"<{HIDDEN}>"

@@ -94,6 +94,12 @@ def test_an_error_says_where(text: str, column: int, why: str) -> None:
     assert caught.value.column == column
 
 
+@pytest.mark.parametrize("unit", ["step", "steps", "epoch", "epochs"])
+def test_a_number_of_one_or_of_several(unit: str) -> None:
+    assert parse_rule(f"loss > 1 after 1 {unit}").text == f"loss > 1 after 1 {unit}"
+    assert parse_rule(f"no better loss for 1 {unit}").text == f"no better loss for 1 {unit}"
+
+
 def test_a_rule_keeps_its_words() -> None:
     assert parse_rule(" loss   >= 1e3  after 2  epochs ").text == "loss >= 1e3 after 2 epochs"
     assert math.isclose(parse_rule("loss >= 1e3").value, 1000.0)

@@ -14,7 +14,7 @@ from gpuconsole.placement import Board, Holder, Policy, Request
 from gpuconsole.placement.engine.board import Reservation
 from gpuconsole.placement.engine.features import folded, gang_size, order_features
 from gpuconsole.placement.engine.job_profile import LONG_S, SHORT_S, profile
-from gpuconsole.placement.engine.scores import Scorer, thrift, wholeness
+from gpuconsole.placement.engine.scores import TERMS, Scorer, thrift, wholeness
 from gpuconsole.placement.model import Learned
 
 NOW = 1_000_000.0
@@ -182,3 +182,22 @@ def test_the_correction_is_the_sum_of_its_terms_within_its_clip(sign: float, cli
         bounded = max(-clip, min(clip, expected))
         assert after.score(shelf) - before.score(shelf) == pytest.approx(bounded)
         assert before.correction(shelf) == 0.0
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_each_term_counts_by_its_weight(term: str) -> None:
+    hosts = (
+        replace(
+            host("n", "910B2", price=3.0),
+            devices=(Device("n0", 0, "910B2", "npu", memory_total_mib=65_536.0,
+                            memory_used_mib=0.0),),
+        ),
+    )  # fmt: skip
+    asked = wants(5000.0, backend="npu", preferred_devices=("910B2", "other"))
+    board = Board.of(FleetSnapshot(1, NOW, hosts))
+    asked = replace(asked, run_time_s=3600.0)
+    made = profile(asked, board, Policy(weights={term: 2.0}, mix={2: 1.0}), NOW)
+    scorer = Scorer(made, board, 1)
+    (shelf,) = board.shelves()
+    assert scorer.score(shelf) == pytest.approx(2.0 * scorer.terms(shelf, 0.0)[term])
+    assert scorer.terms(shelf, 0.0)["domestic"] == 1.0

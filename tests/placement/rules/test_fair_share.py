@@ -24,6 +24,24 @@ def test_use_counts_half_after_a_half_life() -> None:
     assert meter.used("ada", NOW + 1.0 + 3 * DAY) == pytest.approx(0.25, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("used", "due", "over", "word"),
+    [
+        (0.5, 0.5, 0.0, "at"), (0.52, 0.5, 0.04, "at"), (0.6, 0.5, 0.2, "above"),
+        (0.48, 0.5, -0.04, "at"), (0.4, 0.5, -0.2, "below"), (0.0, 0.5, -1.0, "below"),
+        (1.0, 0.5, 1.0, "above"), (0.1, 0.0, 1.0, "above"), (0.0, 0.0, 0.0, "at"),
+    ],
+)  # fmt: skip
+def test_a_share_is_held_against_what_is_due(
+    used: float, due: float, over: float, word: str
+) -> None:
+    share = Share("ada", used, due)
+    assert share.over == pytest.approx(over)
+    assert share.sentence() == (
+        f"ada had {used:.0%} of recent use, {word} the {due:.0%} that are due."
+    )
+
+
 def test_a_day_of_use_fades_while_it_lasts() -> None:
     meter = Meter(half_life_s=DAY)
     meter.begin("ada", 1, NOW)

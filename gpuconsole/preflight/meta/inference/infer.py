@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 CONSTANTS = frozenset({"full_int_array", "full", "constant", "assign_value_", "full_with_tensor"})
 """Operators that stand for attributes where they are not what was called."""
-JOINING = frozenset({"combine", "split"})
 
 
 class Spec:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from ..inference import bounds, infer
 from ..inference.infer import Spec
-from ..sizes import count
 from ..state import STATE, Unsupported
 from ..values import known as known_values
 
@@ -334,8 +333,3 @@ def _largest(
         raise Unsupported(f"the size of what {name} makes is known only from data")
     STATE.choice(f"{name}: as long as it can be")
     return tuple(extent if extent >= 0 else most for extent in shape)
-
-
-def nothing(spec: Spec) -> bool:
-    """Tell whether a spec has no elements."""
-    return spec is None or not count(spec.shape)
