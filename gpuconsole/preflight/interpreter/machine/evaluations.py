@@ -37,7 +37,7 @@ class Evaluation:
 
     __slots__ = (
         "_backwards", "_blocks", "_filled", "_first", "_grown", "_last", "_open", "_turns",
-        "_waiting",
+        "_waiting", "_weight",
     )  # fmt: skip
 
     def __init__(self, interp: Interpreter) -> None:
@@ -51,6 +51,8 @@ class Evaluation:
         """Length and first items of each list after the first turn."""
         self._open: list[tuple[list[Value], int]] = []
         """Lists that still lack what the waiting batches add, and how much each adds."""
+        self._weight = 1.0
+        """What a turn keeps over the memory of what it adds to lists."""
         self._waiting = 0
 
     def turned(self, interp: Interpreter, scope: Scope, *more: list[Value]) -> None:
@@ -79,7 +81,7 @@ class Evaluation:
         left_out, run.batch.left_out = run.batch.left_out, None
         if self._waiting:
             for items, each in self._open:
-                _extend(interp, items, each, self._waiting, 1.0)
+                _extend(interp, items, each, self._waiting, self._weight)
             self._join(interp, scope, self._waiting, 1)
             self._open, self._waiting = [], 0
         if left_out is None or self._turns < 2 or not self._is_one(run):
@@ -92,8 +94,9 @@ class Evaluation:
         tensors = [tensor for items, each in lists for tensor in _tensors(items[-each:])]
         own = sum(tensor.nbytes for tensor in tensors)
         now = None if more is None else more - self._waiting
+        self._weight = max(1.0, growth / own) if own else 1.0
         for items, each in lists:
-            _extend(interp, items, each, now, max(1.0, growth / own) if own else 1.0)
+            _extend(interp, items, each, now, self._weight)
         self._open = lists
         joined = self._join(interp, scope, now, self._turns - 1)
         if growth > SMALL and (more is None or not (tensors or joined)):
