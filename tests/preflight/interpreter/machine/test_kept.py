@@ -189,17 +189,23 @@ def test_an_evaluation_that_keeps_its_batches_keeps_all_of_them(scan: Scan) -> N
     assert all_ - some == pytest.approx(80 * 1024 * (10 + 784) * 4, rel=0.01)
 
 
-@pytest.mark.parametrize("counts", [(20, 100), (4, 8)])
-def test_an_evaluation_that_keeps_the_graph_of_each_batch_keeps_its_activations(
-    scan: Scan, counts: tuple[int, int]
-) -> None:
+def graphs(scan: Scan, batches: int) -> int:
     graph = EVALUATION.replace("with paddle.no_grad()", "if True")
-    some, all_ = (
-        peak(scan, epoch=graph.format(count=1024 * n, keep="outs.append(net(x))", end="pass"))
-        for n in counts
+    return peak(
+        scan, epoch=graph.format(count=1024 * batches, keep="outs.append(net(x))", end="pass")
     )
+
+
+def test_an_evaluation_that_keeps_the_graph_of_each_batch_keeps_its_activations(
+    scan: Scan,
+) -> None:
     # The batch and the output of the activation are saved for a backward pass that never comes.
-    assert all_ - some > 0.95 * (counts[1] - counts[0]) * 1024 * (784 + 256) * 4
+    assert graphs(scan, 100) - graphs(scan, 20) > 80 * 1024 * (784 + 256) * 4
+
+
+def test_batches_that_wait_when_the_others_are_followed_are_kept_too(scan: Scan) -> None:
+    assert graphs(scan, 8) == pytest.approx(39792840, rel=0.03)
+    assert graphs(scan, 12) == pytest.approx(56996040, rel=0.03)
 
 
 def test_an_evaluation_that_keeps_numbers_alone_is_followed_like_another(scan: Scan) -> None:
