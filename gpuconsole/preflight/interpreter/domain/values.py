@@ -83,6 +83,14 @@ class Saved(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class Unsized(Unknown):
+    """A tensor of unknown size: what it takes is not known either, as long as it is there."""
+
+    memory: Blocks = field(default_factory=Blocks, compare=False)
+    """Lives as long as it does."""
+
+
+@dataclass(frozen=True, slots=True)
 class SomeNumber(Unknown):
     """One unknown number: it scales a tensor without changing its shape."""
 

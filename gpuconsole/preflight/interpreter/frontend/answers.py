@@ -20,6 +20,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     SomeInt,
     SomeNumber,
     Unknown,
+    Unsized,
     Value,
     formed,
     plain,
@@ -145,7 +146,7 @@ def of_call(
         return formed(plain(result), "number")
     if isinstance(target, NativeFunction) and not _numeric(target.name):
         read = isinstance(result, SomeBytes) and target.name.endswith(".read")
-        result = result if read else plain(result)
+        result = result if read or isinstance(result, Unsized) else plain(result)
     if result.root is not None and result.root.form == "value":
         measured = isinstance(target, NativeFunction) and target.name in MEASURES
         if measured or isinstance(target, Unknown):

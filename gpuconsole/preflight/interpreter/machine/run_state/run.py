@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from gpuconsole.core.estimate import ScriptFault
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -15,12 +16,14 @@ from gpuconsole.preflight.interpreter.domain.dimensions import UnsettledError
 from gpuconsole.preflight.interpreter.domain.values import (
     OPEN,
     Blocked,
+    Blocks,
     Bound,
     Root,
     ShapeFault,
     SomeNumber,
     Sourced,
     Unknown,
+    Unsized,
     Value,
 )
 from gpuconsole.preflight.interpreter.frontend.questions import Answers
@@ -86,6 +89,8 @@ class Run:
     """Calls around what runs now of functions that are written here in place of a library's."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
+    unsized: list[tuple[ref[Blocks], Unknown]] = field(default_factory=list)
+    """The tensors of unknown size that the script has made before it trained."""
     somewhere: list[object] = field(default_factory=list)
     """What was put into things that are not known: they may keep it."""
     uncollected: list[object] = field(default_factory=list)
@@ -202,6 +207,14 @@ class Run:
 
     # -- memory
 
+    def unsized_tensor(self, unknown: Unknown) -> Unknown:
+        """Return a new tensor with a size that rests on something unknown."""
+        if self.progress.optimizer_steps:
+            return unknown
+        tensor = Unsized(unknown.file, unknown.line, unknown.reason, unknown.root)
+        self.unsized.append((ref(tensor.memory), unknown))
+        return tensor
+
     def storage(self, nbytes: int, kind: Kind = "activations") -> Storage:
         """Allocate a block."""
         if nbytes > LARGEST_TENSOR:
@@ -277,6 +290,8 @@ class Run:
         progress.steps_closed = progress.optimizer_steps
         self._watch_growth()
         progress.close_cycle()
+        if progress.optimizers and progress.cycles == CYCLES:
+            self.interp.look_beside_training()
         self.tape.close_cycle()
         progress.closed_at.append(len(self.tape.ledger.kinds))
 

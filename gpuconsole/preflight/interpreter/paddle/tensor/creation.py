@@ -48,8 +48,9 @@ def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
         return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
     if isinstance(data, Unknown):
         # Only of a number is the rank known.
-        is_number = isinstance(data, SomeNumber) and dtype is not None
-        return run.tensor((), dtype_of(run, dtype)) if is_number else data
+        if isinstance(data, SomeNumber):
+            return data if dtype is None else run.tensor((), dtype_of(run, dtype))
+        return run.unsized_tensor(data)
     shape, found_dtype = shape_of(data)
     if not isinstance(data, Array) and found_dtype == "float64":
         found_dtype = run.mode.dtype
@@ -64,10 +65,10 @@ def filled(default: str = "") -> Callable[..., Value]:
 
     def build(run: Run, shape: Value, *args: Value, dtype: Value = None, **_: Value) -> Value:
         unknown = first_unknown(shape)
+        if unknown is None and isinstance(shape, Tensor):
+            unknown = run.unknown("a shape held by a tensor")
         if unknown is not None:
-            return unknown
-        if isinstance(shape, Tensor):
-            return run.unknown("a shape held by a tensor")
+            return run.unsized_tensor(unknown)
         given = dtype if dtype is not None else next(
             (arg for arg in args if isinstance(arg, (str, DType))), None
         )  # fmt: skip
@@ -122,7 +123,7 @@ def arange(run: Run, start: Value = 0, end: Value = None, step: Value = 1, dtype
         start, end = 0, start
     unknown = first_unknown(start, end, step)
     if unknown is not None:
-        return unknown
+        return run.unsized_tensor(unknown)
     whole = all(isinstance(bound, int) for bound in (start, end, step))
     length = max(0, -int(-(end - start) // step))
     tensor = run.tensor((length,), dtype_of(run, dtype, "int64" if whole else run.mode.dtype))
