@@ -334,6 +334,8 @@ def set_attr(interp: Interpreter, target: Value, name: str, value: Value) -> Non
         target.names[name] = value
     elif isinstance(target, UserModule):
         target.scope.names[name] = value
+    elif isinstance(target, (Function, BoundMethod, Wrapped, NativeFunction)):
+        interp.run.keep_somewhere(value)
 
 
 def _set_on_tensor(interp: Interpreter, target: Tensor, name: str, value: Value) -> None:

@@ -52,6 +52,10 @@ def plainly(
         dataclasses_enum.fill(interp, instance, cls, args, kwargs)
     elif cls.native is not None:
         begin(interp, instance, cls.name, args, kwargs)
+    elif any(isinstance(base, NativeFunction) for each in cls.mro() for base in each.bases):
+        # A list of the script's own class: what it is made of is kept, though it is not followed.
+        for arg in args:
+            interp.run.keep_somewhere(list(interp.iterate(arg)))
     return instance
 
 

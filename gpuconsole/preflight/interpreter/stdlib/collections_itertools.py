@@ -414,8 +414,8 @@ def functools() -> Namespace:
     table: dict[str, Callable[..., Value]] = {
              "wraps": _wraps, "lru_cache": _lru_cache, "cache": partial(_remembers, None),
              "reduce": _reduce,
-             "cached_property": _cached_property, "total_ordering": _keep, "singledispatch": _keep,
+             "cached_property": _cached_property, "total_ordering": _keep,
              "cmp_to_key": _keep, "update_wrapper": lambda run, function, *_: function}  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     fixed = NativeClass(Partial, "partial")
-    return Namespace("functools", {**names, "partial": fixed, "partialmethod": fixed})
+    return Namespace("functools", {**names, "partial": fixed})

@@ -219,3 +219,21 @@ def test_what_stands_in_for_a_library_accuses_no_script(scan: Scan, code: str) -
 def test_what_something_unknown_may_keep_is_not_left_out(scan: Scan, code: str) -> None:
     memory = scan(TRAINING.format(code=code)).estimate(backend="cpu").memory
     assert memory is None or memory.tensors_peak_mib * 2**20 >= 3080008
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import pickle\nextra = paddle.to_tensor(pickle.load(open('a.pkl', 'rb')))", "a pickle"),
+        ("extra = paddle.zeros([random.randint(2900, 3000), 200])", "drawn at random"),
+        ("extra = [paddle.zeros([20, 20]) for _ in open('a.txt')]", "each batch makes"),
+    ],
+)
+def test_a_tensor_of_unknown_size_beside_the_training_makes_its_memory_unknown(
+    scan: Scan, code: str, why: str
+) -> None:
+    estimate = scan(TRAINING.format(code=code)).estimate()
+    assert estimate.memory is None
+    assert why in estimate.unknowns[0].reason
+    # What has gone by then counts for nothing.
+    assert scan(TRAINING.format(code=code + "\ndel extra")).estimate().memory is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuconsole.core.estimate import Ask, ScriptFault
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.preflight.interpreter.domain.values import Saved, Unknown
+from gpuconsole.preflight.interpreter.domain.values import Saved, Unknown, Unsized
 from gpuconsole.preflight.interpreter.frontend import questions
 
 
@@ -85,6 +85,6 @@ class Findings:
 
 def _listed(unknown: Unknown) -> Unknown:
     """Return an unknown without its memory, which is there only as long as the script has it."""
-    if not isinstance(unknown, Saved):
+    if not isinstance(unknown, (Saved, Unsized)):
         return unknown
     return Unknown(unknown.file, unknown.line, unknown.reason, unknown.root)
