@@ -1,4 +1,5 @@
-"""Evaluations of which a few batches were followed: what each of the others keeps.
+"""Evaluations of which a few batches were followed, and what each of the others keeps; what lies
+beside a training and has no size that is known.
 
 A loop that trains nothing is given two batches, for the others are alike. Where it keeps something
 of each (outputs in a list, to be put together and judged at the end), the list is given as many
@@ -8,9 +9,11 @@ items as all batches make, and they take the memory that each batch was seen to 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths
+from gpuconsole.preflight.interpreter.domain.keys import SomeKey
 from gpuconsole.preflight.interpreter.domain.values import Scope, Value
 from gpuconsole.preflight.interpreter.machine.loop_summary import containers
 from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run
@@ -156,6 +159,24 @@ def _longer(
     if rest or each < 0:
         return None
     return (*now[:axis], now[axis] + each * more, *now[axis + 1 :])
+
+
+def look_beside_training(interp: Interpreter) -> None:
+    """Look at what is there once two steps were followed: tensors of unknown size that were made
+    before the training, and containers of an unknown number of tensors."""
+    run = interp.run
+    for memory, unknown in run.unsized:
+        if memory() is not None:
+            run.give_up(unknown)
+            break
+    for container, _ in containers(interp.here):
+        more = lengths.more_in(container)
+        if more is None or any(isinstance(key, SomeKey) for key in container):
+            continue
+        items = container.values() if isinstance(container, dict) else container
+        each = max(map(nbytes_of, islice(items, lengths.MAX_LOOKED_AT)), default=0)
+        count = more.length if isinstance(more.length, int) else UNKNOWN
+        run.progress.unseen = max(run.progress.unseen, each * count)
 
 
 def whole(interp: Interpreter, items: list[Value]) -> list[Value]:

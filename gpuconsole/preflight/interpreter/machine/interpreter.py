@@ -19,9 +19,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine import (
     attributes,
-    beside_training,
     calls,
     control_flow,
+    evaluations,
     exception_handling,
     expressions,
     generators,
@@ -104,7 +104,7 @@ class Interpreter:
     bind = attributes.bind
     lacking = attributes.lacking
     copied = stdlib_copy.copied
-    look_beside_training = beside_training.look
+    look_beside_training = evaluations.look_beside_training
 
     def tick(self, cost: int = 1) -> None:
         """Count work; the run is given up beyond its budget. A tensor is worth some steps."""
