@@ -627,16 +627,3 @@ def test_replicas_of_a_service_go_to_different_hosts_where_these_will_do() -> No
         assert any(
             "Another replica of its service is on a, too" in r for r in decision.chosen.reasons
         )
-
-
-def test_a_job_that_shares_is_not_taken_for_one_that_does_not() -> None:
-    """Both ask for the same else: that the first found no place says nothing of the second."""
-    holder = replace(held("x"), share=True, need_mib=GIB, utilization=10.0)
-    queue = [
-        replace(wants(1, job=job, share=share), utilization=10.0)
-        for job, share in (("1", False), ("2", True))
-    ]
-    board = Board.of(fleet(up("h", card("u"))), {"u": holder})
-    policy = replace(named_policy(), sharing=True, backfill="skip")
-    outcome, _ = pass_over(queue, board, policy, NOW)
-    assert [start.request.job for start in outcome.started] == ["2"]

@@ -11,7 +11,13 @@ import pytest
 
 from gpuconsole.core.training.curves import MOST_CURVES, Curves, Written, csv_text
 from gpuconsole.core.training.log import TrainingReader
-from gpuconsole.core.training.visualdl import curves_of, metric_of, scalars, with_records
+from gpuconsole.core.training.visualdl import (
+    curves_of,
+    metric_of,
+    reports_of,
+    scalars,
+    with_records,
+)
 
 WRITTEN = Path(__file__).with_name("visualdl-2.5.3.vdlrecords").read_bytes()
 """By its LogWriter: 40 steps of `train/loss` with a NaN after them, `eval/acc` at four of them, a
@@ -55,6 +61,17 @@ def test_what_visualdl_wrote_is_read() -> None:
     assert again.as_json() == made.as_json()
     # A NaN that is the last value too is one row, of curves that were stored as well.
     assert len(csv_text([Written("j1", "train", again)], ["loss"]).splitlines()) == 1 + 41
+
+
+def test_the_steps_of_a_run_come_in_their_order_with_what_each_reported() -> None:
+    files = {
+        "vdl/b.log": record("loss", 20, 0.5) + record("acc", 10, 0.25),
+        "vdl/a.log": record("loss", 10, 1.0) + record("loss", 5, 2.0),
+    }
+    assert list(reports_of(files)) == [
+        (5, {"loss": 2.0}), (10, {"loss": 1.0, "acc": 0.25}), (20, {"loss": 0.5}),
+    ]  # fmt: skip
+    assert list(reports_of({})) == []
 
 
 def test_a_file_that_still_grows_is_read_as_far_as_it_goes() -> None:
