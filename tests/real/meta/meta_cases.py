@@ -505,6 +505,47 @@ def bent_three_times(paddle: Any, step: Any) -> None:
         step()
 
 
+def bent(paddle: Any, step: Any, act: Any, times: int) -> None:
+    """Train a network by so many derivatives of it, one of another."""
+    nn = paddle.nn
+    lines = nn.LayerList([nn.Linear(2, 32), nn.Linear(32, 32), nn.Linear(32, 1)])
+    optimizer = paddle.optimizer.Adam(parameters=lines.parameters())
+    for _ in range(3):
+        x = paddle.rand([2000, 2])
+        x.stop_gradient = False
+        out = lines[2](act(lines[1](act(lines[0](x)))))
+        for _ in range(times):
+            out = paddle.grad(out, x, create_graph=True)[0][:, 0:1]
+        (out**2).mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
+def sums_that_are_bent_three_times(paddle: Any, step: Any) -> None:
+    """Third derivatives of sums, of a row of numbers among them, as in a linear layer."""
+    bent(paddle, step, lambda x: x * x + x, 3)
+
+
+@case
+def differences_that_are_bent_three_times(paddle: Any, step: Any) -> None:
+    """The same of differences."""
+    bent(paddle, step, lambda x: x * x - x, 3)
+
+
+@case
+def powers_of_e_that_are_bent(paddle: Any, step: Any) -> None:
+    """Second derivatives of `exp`."""
+    bent(paddle, step, lambda x: paddle.exp(-x), 2)
+
+
+@case
+def sigmoids_that_are_bent(paddle: Any, step: Any) -> None:
+    """Third derivatives of `sigmoid`."""
+    bent(paddle, step, paddle.nn.functional.sigmoid, 2)
+
+
 @case
 def slopes_of_slopes(paddle: Any, step: Any) -> None:
     """A third derivative to which both results of the second one lead, and one made in place."""

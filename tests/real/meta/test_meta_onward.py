@@ -496,3 +496,20 @@ for step in range(10**6):
     (run,) = answer["document"]["runs"]
     assert len(run["cycles"]) == 2 < probe_request.STEPS
     assert len(run["events"]) < 4 * LONG
+
+
+def test_epochs_without_a_batch_end_a_run_that_would_wait_for_one_for_ever(tmp_path: Path) -> None:
+    """Twice the batch is more than all samples: the answer is that of the script's own size."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import paddle\nnet = paddle.nn.Linear(16, 4)\n"
+        "sgd = paddle.optimizer.SGD(parameters=net.parameters())\n"
+        "data = paddle.io.TensorDataset([paddle.randn([64, 16])])\n"
+        "loader = paddle.io.DataLoader(data, batch_size=64, drop_last=True)\nstep = 0\n"
+        "while step < 100000:\n    for (x,) in loader:\n        step += 1\n"
+        "        net(x).mean().backward()\n        sgd.step()\n        sgd.clear_grad()\n"
+    )
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
+    (run,) = said(question)["document"]["runs"]
+    assert (run["own_batch"], run["fixed"]) == (64, True)
+    assert run["seconds"] < 60

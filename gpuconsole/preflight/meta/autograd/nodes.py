@@ -189,9 +189,6 @@ BILINEAR = frozenset({"conv2d_grad_grad", "depthwise_conv2d_double_grad", "conv3
 SECOND: dict[str, Callable[[Step, Sequence[Tensor], Grads], Node]] = {}
 """By operator of a gradient: what hangs the node of its own derivative behind its results, where
 Paddle makes that of other operators (see `second_order`)."""
-UNLIKE = frozenset({"sigmoid_double_grad"})
-"""Gradients with a derivative that Paddle makes of operators that its representation does not show,
-or in memory that it reuses in ways that are not known."""
 HELD = 4
 """References to memory that a node holds, while it runs: its own, that of the run, and two of who
 counts them."""
@@ -301,7 +298,7 @@ class _Runner:
             flat = [tensor for row in inputs for tensor in row if tensor is not None]
             SECOND[step.name](step, flat, [tensor for row in outputs for tensor in row])
             return
-        if step.name in UNLIKE or not STATE.core.has_vjp(step.op):
+        if not STATE.core.has_vjp(step.op):
             order = "third" if step.name.endswith("_double_grad") else "second"
             raise Unsupported(f"the {order} derivative of {self.node.label.removesuffix('_grad')}")
         numbers = {number: item for row, shown in zip(step.inputs, inputs)

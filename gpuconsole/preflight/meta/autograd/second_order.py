@@ -148,8 +148,50 @@ def _tanh_by_output(
     return result
 
 
+def exp(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
+    """Second derivative of `exp`, which is a product of its output and the gradient."""
+    (out, grad), (for_x,) = operands, arrived
+    results: Grads = [None, None]
+    if wants[0] and for_x is not None:
+        results[0] = _op("multiply", for_x, grad)
+    if wants[1] and for_x is not None:
+        results[1] = _op("multiply", for_x, out)
+    return results
+
+
+def sigmoid(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
+    """Third derivative of `sigmoid`: one kernel makes what is wanted."""
+    there = any(grad is not None for grad in arrived)
+    return [
+        new(operand.m_shape, operand.m_dtype, "sigmoid_triple_grad") if wanted and there else None
+        for operand, wanted in zip(operands, wants)
+    ]
+
+
+def add(step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]) -> Grads:
+    """Third derivative of a sum: what has arrived goes on to each of the two that were added, and
+    not to the operands before them, of which the shapes alone are read."""
+    (grad,) = arrived
+    return [
+        _as_large(grad, operand) if place > 1 and wanted and grad is not None else None
+        for place, (operand, wanted) in enumerate(zip(operands, wants))
+    ]
+
+
+def subtract(
+    step: Step, operands: Sequence[Tensor], arrived: Grads, wants: Sequence[bool]
+) -> Grads:
+    """Third derivative of a difference: as that of a sum, with the sign of the second turned."""
+    results = add(step, operands, arrived, wants)
+    if len(results) > 3 and results[3] is not None:
+        results[3] = _op("scale", results[3], -1.0, 0.0, True)
+    return results
+
+
 COMPOSITES: dict[str, Callable[[Step, Sequence[Tensor], Grads, Sequence[bool]], Grads]] = {
     "matmul_grad": matmul, "multiply_grad": multiply, "silu_grad": silu, "tanh_double_grad": tanh,
+    "add_double_grad": add, "subtract_double_grad": subtract, "exp_grad": exp,
+    "sigmoid_double_grad": sigmoid,
 }  # fmt: skip
 """By operator of a gradient: what makes its own derivative of its operands and what arrived."""
 INVISIBLE = {"silu_grad": (1,)}

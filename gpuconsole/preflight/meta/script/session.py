@@ -208,6 +208,12 @@ class Session(hooks.Session):
         self.keeping.closed(reader)
         super().left(reader)
 
+    def has_no_batches(self) -> None:
+        """No batches come any more: what was seen before is an answer."""
+        if self.onward is not None:
+            self.finish(self.cycles.seen)
+        super().has_no_batches()
+
     def leaves_used(
         self, loader: DataLoader, batch: object, batches: int | None, ready: int
     ) -> None:

@@ -72,6 +72,10 @@ def nbytes(tensor: Tensor) -> int:
     return math.prod(map(int, tensor.shape)) * int(tensor.element_size())
 
 
+MOST_EMPTY = 100
+"""Epochs in a row without a batch, until a loop is taken to wait for one for ever."""
+
+
 class Session:
     """One run: names blocks, and ends the run when enough cycles were seen."""
 
@@ -96,6 +100,8 @@ class Session:
         """The first reader of the loader of each reader."""
         self.kept = 0
         """Readers that were left before their end."""
+        self.empty = 0
+        """Epochs in a row that had no batch."""
         self.left_early: list[str] = []
         """What is said of them."""
         self.readers: dict[int, Reader] = {}
@@ -146,8 +152,16 @@ class Session:
         return self.waiting.get(reader) or max(alike, default=0)
 
     def left(self, reader: int) -> None:
-        """A reader's epoch has ended."""
+        """A reader's epoch has ended; a script that waits for batches may ask for ever."""
+        epoch = self.cycles.readers.get(reader)
+        self.empty = self.empty + 1 if epoch is not None and epoch.batches < 2 else 0
         self.cycles.closed(reader)
+        if self.empty >= MOST_EMPTY:
+            self.has_no_batches()
+
+    def has_no_batches(self) -> None:
+        """Epoch after epoch has no batch: the data are too few for this size."""
+        self.channel.fail("script", "Its data make no batch of this size.")
 
     def abandoned(self, ready: int) -> None:
         """A reader was left before its epoch's end, and keeps the batches that it has ready."""
