@@ -505,11 +505,13 @@ def test_epochs_without_a_batch_end_a_run_that_would_wait_for_one_for_ever(tmp_p
         "import paddle\nnet = paddle.nn.Linear(16, 4)\n"
         "sgd = paddle.optimizer.SGD(parameters=net.parameters())\n"
         "data = paddle.io.TensorDataset([paddle.randn([64, 16])])\n"
-        "loader = paddle.io.DataLoader(data, batch_size=64, drop_last=True)\nstep = 0\n"
+        "some = paddle.io.DistributedBatchSampler(data, batch_size=64, drop_last=True)\n"
+        "loader = paddle.io.DataLoader(data, batch_sampler=some)\nstep = 0\n"
         "while step < 100000:\n    for (x,) in loader:\n        step += 1\n"
         "        net(x).mean().backward()\n        sgd.step()\n        sgd.clear_grad()\n"
     )
     question = probe_request.build(None, script, mode="meta", backend="cpu")
+    question["batches"] = [64, 128]
     (run,) = said(question)["document"]["runs"]
     assert (run["own_batch"], run["fixed"]) == (64, True)
     assert run["seconds"] < 60
