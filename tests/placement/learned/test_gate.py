@@ -18,7 +18,7 @@ from gpuconsole.placement import Board, Holder, Request, decide, named_policy
 from gpuconsole.placement.engine.board import Reservation
 from gpuconsole.placement.engine.features import PLACE_FEATURES
 from gpuconsole.placement.engine.job_profile import profile
-from gpuconsole.placement.engine.queue_order import EVEN, size_of
+from gpuconsole.placement.engine.queue_order import sort_key
 from gpuconsole.placement.engine.scores import Scorer
 from gpuconsole.placement.learned.gate import CERTAINTY, LEAST_PLAYS, MARGIN, Play, judge
 from gpuconsole.placement.learned.weights_file import LARGER, Origin, Trained, dumped, parse
@@ -162,7 +162,7 @@ def test_the_correction_is_clipped(sign: float) -> None:
     request = Request("j", Task("t"), None, 8, NOW, run_time_s=3600.0)
     base = named_policy("weighted")
     moved = replace(base, learned=Learned(order={"gang": sign * 50.0}, order_clip=0.5))
-    shift = size_of(request, moved, NOW, EVEN) - size_of(request, base, NOW, EVEN)
+    shift = sort_key(request, moved, NOW)[2] - sort_key(request, base, NOW)[2]
     assert shift == pytest.approx(sign * 0.5)
 
 

@@ -206,7 +206,7 @@ for x, y in paddle.io.DataLoader(data, batch_size=16):
 """
 SWALLOWED = """try:
         x.stop_gradient = False
-        y = paddle.nn.functional.sigmoid(x)
+        y = paddle.log(x)
         for _ in range(3):
             y = paddle.grad(y, x, create_graph=True)[0]
     except Exception:
@@ -237,7 +237,7 @@ NUMBERS = (
     ("x = x[: math.ceil(float(x.max()) * 2)]", ASKED),
     ("x = x[: int(numpy.ceil(x.numpy().max() * 2))]", ASKED),
     ("x = x[: round(math.sqrt(x.max().item()) * 4)]", ASKED),
-    (SWALLOWED, "the third derivative of sigmoid"),
+    (SWALLOWED, "the third derivative of log"),
 )
 
 
