@@ -14,7 +14,7 @@ from gpuconsole.session.ports.connections import Connection
 from gpuconsole.session.services.replicas import services
 
 WAIT_S = 60.0
-"""How long a connection waits for a healthy replica: one that is begun again is back by then."""
+"""How long a connection waits for a healthy replica: long enough for one to be restarted."""
 LAST_RESORT_S = 5.0
 """From when on it may also go to one that was healthy and fails its checks: a busy host answers
 checks late, and still serves."""

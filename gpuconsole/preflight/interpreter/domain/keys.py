@@ -11,6 +11,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     UserClass,
     Value,
+    holds_memory,
 )
 
 SOME_KEY = "?"
@@ -18,7 +19,7 @@ SOME_KEY = "?"
 
 
 class SomeKey(str):
-    """An unknown key of something that may hold memory: it is another than all others."""
+    """An unknown key of a value that may hold memory; it equals itself alone."""
 
     __slots__ = ()
 
@@ -58,7 +59,7 @@ def put(entries: dict[Value, Value], key: Value, value: Value) -> None:
     if is_key(key):
         entries[key] = value
     elif isinstance(key, Unknown):
-        if isinstance(value, (str, int, float, bytes, type(None), Unknown)):
-            entries.setdefault(SOME_KEY, value)
-        else:
+        if holds_memory(value):
             entries[SomeKey(SOME_KEY)] = value
+        else:
+            entries.setdefault(SOME_KEY, value)

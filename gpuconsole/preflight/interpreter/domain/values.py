@@ -90,6 +90,13 @@ class Unsized(Unknown):
     """Lives as long as it does."""
 
 
+def holds_memory(value: Value) -> bool:
+    """Whether a value may hold memory: it is no number or text, nor an unknown of no memory."""
+    if isinstance(value, Unknown):
+        return isinstance(value, (Saved, Unsized))
+    return not isinstance(value, (str, int, float, bytes, type(None)))
+
+
 @dataclass(frozen=True, slots=True)
 class SomeNumber(Unknown):
     """One unknown number: it scales a tensor without changing its shape."""

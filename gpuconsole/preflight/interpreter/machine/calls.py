@@ -354,7 +354,7 @@ def _wrong_call(
     interp: Interpreter, function: Function, what: str, args: Iterable[Value]
 ) -> Unknown:
     run, message = interp.run, f"{function.name}() {what}"
-    # What is written here in place of a library's function may lack what that takes.
+    # The source model of a library's function may lack arguments that it takes.
     return run.fault(message) if function.file else _not_followed(run, run.gap(message), args)
 
 

@@ -25,6 +25,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Unsized,
     Value,
+    holds_memory,
 )
 from gpuconsole.preflight.interpreter.frontend.questions import Answers
 from gpuconsole.preflight.interpreter.machine.run_state.batches import Batches
@@ -86,7 +87,7 @@ class Run:
     repeats: int = 0
     """Loops around what runs now that may turn more than once."""
     in_library: int = 0
-    """Calls around what runs now of functions that are written here in place of a library's."""
+    """Depth of calls into source models of libraries."""
     loop: ast.For | None = None
     """The loop that was begun last: its names tell what a loader's fields are called."""
     unsized: list[tuple[ref[Blocks], Unknown]] = field(default_factory=list)
@@ -160,9 +161,8 @@ class Run:
         """Report that the script fails at the line being run; return what its result is.
 
         Every fault passes here. It is the script's only where nothing before it was unknown or
-        assumed and the shapes are exact; otherwise it is one more unknown. Within what is written
-        here in place of a library only shapes that do not go together are a fault: whatever else
-        goes wrong, the library may know better.
+        assumed and the shapes are exact; otherwise it is one more unknown. In the source model of a
+        library only shapes that do not go together are a fault: the model may lack the rest.
         """
         if self.in_library and not shapes:
             failed = self.gap(message)
@@ -195,8 +195,8 @@ class Run:
         self.findings.accuse(ScriptFault(self.file, self.line, message, plain))
 
     def keep_somewhere(self, value: Value) -> None:
-        """Keep what is put into something unknown, unless it is a plain value."""
-        if not isinstance(value, (str, int, float, bytes, type(None), Unknown)):
+        """Keep what is put into something unknown, where it may hold memory."""
+        if holds_memory(value):
             self.somewhere.append(value)
 
     def unique(self, beginning: str) -> str:
