@@ -180,8 +180,6 @@ class Waiting:
     blockers: tuple[Blocker, ...]
     estimated_start: float | None
     options: tuple[str, ...]
-    possible: bool
-    """False when no device of the fleet could ever do it."""
     undated: str = ""
     """The reason without when devices come free, for callers with a better forecast; "" where the
     reason names no time."""
@@ -256,7 +254,7 @@ class Ruling(NamedTuple):
     """A rule of the lab against a job, or against a job on one host."""
 
     code: str
-    """quota, sweep, window, image, interruptible."""
+    """quota, beyond (a quota that the job alone exceeds), sweep, window, image, interruptible."""
     sentence: str
 
 

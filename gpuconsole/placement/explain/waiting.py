@@ -51,8 +51,8 @@ Group = tuple[int, int]
 def waiting(survey: Survey, refused: Refused) -> Waiting:
     """Explain why none of the refused devices will do now."""
     if survey.ruling is not None:
-        options = _SWEPT if survey.ruling.code == "sweep" else _RULED
-        return Waiting(survey.ruling.sentence, (), None, options, True)
+        options = _BY_RULE[survey.ruling.code]
+        return Waiting(survey.ruling.sentence, (), None, options)
     able: list[tuple[Cell, str]] = []
     sizes: dict[Group, int] = defaultdict(int)
     for cell, code in refused:
@@ -85,7 +85,6 @@ def waiting(survey: Survey, refused: Refused) -> Waiting:
         tuple(islice(blockers, MAX_BLOCKERS)),
         start,
         _options(survey, able, refused),
-        possible=True,
         undated=reason if free else "",
     )
 
@@ -94,8 +93,12 @@ _OTHER_QUEUES = (
     "Jobs that wait for these devices in other queues are not visible here, and priorities do "
     "not hold between queues; `gpuconsole dispatch --lab` serves one queue to all."
 )
-_SWEPT = ("Wait until one of its jobs ends.",)
-_RULED = ("Wait, or ask the lab's operators to raise the limit.", "Ask for fewer devices.")
+_BY_RULE = {
+    "sweep": ("Wait until one of its jobs ends.",),
+    "quota": ("Wait, or ask the lab's operators to raise the limit.", "Ask for fewer devices."),
+    "beyond": ("Ask for fewer devices.", "Ask the lab's operators to raise the limit."),
+}
+"""What can be done where a rule forbids a job, by the rule's code."""
 
 
 def _too_small(survey: Survey, cell: Cell) -> bool:
@@ -352,7 +355,7 @@ def _impossible(survey: Survey, refused: Refused, largest: int) -> Waiting:
         )
         reason = sentences(reason, silent)
         options.append("See `gpuconsole check` about those hosts.")
-    return Waiting(reason, (), None, tuple(options), bool(survey.board.silent))
+    return Waiting(reason, (), None, tuple(options))
 
 
 def _no_labels(task: Task) -> str:

@@ -92,8 +92,6 @@ class Refusal:
 
     code: Literal["quota", "host-quota", "window"]
     sentence: str
-    lifts_at: float | None = None
-    """When this is expected to end; None if unknown."""
 
 
 @dataclass(slots=True)
@@ -319,11 +317,11 @@ def _at_once(quota: Quota, name: str, request: Request, use: Use, held: int) -> 
     beyond = held + request.devices - quota.devices
     if beyond <= 0:
         return None
-    more = "" if request.devices == 1 else ", and this one asks for {low}"
+    more = "" if request.devices == 1 else "; this one asks for {low}"
     when = use.next_end(quota.kind, name, beyond)
     devices = "device" if quota.devices == 1 else "devices"
     said = msg(
-        f"{_whose(quota)} may have {{n}} {devices} at once: {{all}} are in use{more}.",
+        f"{_whose(quota)} may have {{n}} {devices} at once and holds {{all}}{more}.",
         name=name, n=quota.devices, all=held, low=request.devices,
     )  # fmt: skip
     lifts = (
@@ -331,7 +329,7 @@ def _at_once(quota: Quota, name: str, request: Request, use: Use, held: int) -> 
         if when is None
         else msg("It lifts when one of those jobs ends, about {when}.", when=_at(when))
     )
-    return Refusal("quota", sentences(said, lifts), when)
+    return Refusal("quota", sentences(said, lifts))
 
 
 def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
@@ -352,7 +350,6 @@ def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
             ),
             msg(f"The next {quota.period} begins {{when}}.", when=_at(when)),
         ),
-        when,
     )
 
 
@@ -363,18 +360,18 @@ def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
     begins, ends = span
     text = f"Kept for {window.whom} ({window.name}) from {_at(begins)} to {_at(ends)}"
     if now >= begins:
-        return Refusal("window", f"{text}.", ends)
+        return Refusal("window", f"{text}.")
     length = request.run_time_s
     if length is None:
         if begins - now > window.clear_s:
             return None
         left = format_duration(begins - now)
         return Refusal("window", f"{text}, which begins in {left}; the run time of this job"
-                       " is unknown.", ends)  # fmt: skip
+                       " is unknown.")  # fmt: skip
     if now + length <= begins:
         return None
     about = format_duration(length)
-    return Refusal("window", f"{text}; this job should run {about} and would not be done.", ends)
+    return Refusal("window", f"{text}; this job should run {about} and would not be done.")
 
 
 def _whose(quota: Quota) -> str:

@@ -48,8 +48,10 @@ class LabRules:
             running = held.get(sweep_key(request.user, task.sweep), 0)
             if running >= task.at_most:
                 return Ruling("sweep", _full_sweep(task.sweep, task.at_most, running))
-        never = self.limits.never(request)
-        refusal = never or self.limits.refused(request, self.use, self.now, held)
+        beyond = self.limits.never(request)
+        if beyond is not None:
+            return Ruling("beyond", beyond.sentence)
+        refusal = self.limits.refused(request, self.use, self.now, held)
         return None if refusal is None else Ruling("quota", refusal.sentence)
 
     def host(self, request: Request, host: Host, own: int, count: int) -> Ruling | None:

@@ -28,8 +28,8 @@ SHARED_SPEED = ((60.0, 0.96), (100.0, 0.93), (130.0, 0.87), (160.0, 0.76))
 SHARED_LEAST = 0.64
 _REPORTS = 200
 """Approximate number of progress reports."""
-_Kind = Literal["end", "mended", "arrival", "failure"]
-_AT_ONCE: dict[_Kind, int] = {"end": 0, "mended": 1, "failure": 2, "arrival": 3}
+_Kind = Literal["end", "repaired", "arrival", "failure"]
+_AT_ONCE: dict[_Kind, int] = {"end": 0, "repaired": 1, "failure": 2, "arrival": 3}
 """Order of what happens at one moment: devices come free before they are asked for."""
 
 
@@ -99,7 +99,6 @@ class _Run:
         self.records = [_Record(job) for job in workload.jobs]
         self.running: dict[str, _Running] = {}
         self.busy: list[Busy] = [Busy(0.0, 0, 0.0)]
-        self.lost = 0
         self.ended = 0
         self._held = 0
         self._working = 0.0
@@ -163,7 +162,6 @@ class _Run:
             tuple(self.busy),
             self.workload.counted_from,
             self.workload.last_arrival,
-            self.lost,
         )
 
     def _plan(self, when: float, kind: _Kind, name: str, version: int = 0) -> None:
@@ -292,7 +290,6 @@ class _Run:
         hit = [run for run in self.running.values() if host in run.hosts]
         for running in hit:
             self._release(running, now)
-            self.lost += 1
             record, request = running.record, running.request
             record.started_s = None
             record.restarts += 1
@@ -304,7 +301,7 @@ class _Run:
         self.board.take([(cell, tuple(cell.spots)) for cell in site.cells.values()], holder)
         self.line.came_free()
         self._mending.add(host)
-        self._plan(until, "mended", host)
+        self._plan(until, "repaired", host)
 
     def _mend(self, host: str, now: float) -> None:
         self.board.release(f"repair of {host}")

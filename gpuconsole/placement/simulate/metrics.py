@@ -47,8 +47,6 @@ class Outcome:
     busy: tuple[Busy, ...]
     counted_from: float
     last_arrival: float
-    lost_attempts: int = 0
-    """Attempts that ended with their host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ class SpeedUp:
 
     devices: int
     step_s: float
-    all_reduce_s: float
     efficiency: float
     """Share of each device's time that is as useful as one alone, 0-1."""
 
@@ -96,4 +95,4 @@ def speed_up(
     reduce_s = all_reduce_s(gradient_bytes, devices, rate, hop_s)
     backward_s = BACKWARD_SHARE * compute_s
     step_s = compute_s - backward_s + max(backward_s, reduce_s)
-    return SpeedUp(devices, step_s, reduce_s, compute_s / step_s)
+    return SpeedUp(devices, step_s, compute_s / step_s)

@@ -289,7 +289,7 @@ def decision_there(task: Task, snapshot: FleetSnapshot) -> Decision | None:
     handed = sentences(msg("It is handed to {host}.", host=name), DECIDES)
     reason = handed if why is None else why.reason
     options = () if why is None else why.options
-    return Decision("", None, (), (), Waiting(reason, (), None, options, True))
+    return Decision("", None, (), (), Waiting(reason, (), None, options))
 
 
 def waits_there(job: Job) -> bool:

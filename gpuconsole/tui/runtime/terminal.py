@@ -69,6 +69,14 @@ class WaitableEvent(threading.Event):
             os.read(self._out, 1)
 
 
+def _read(file: int) -> bytes:
+    """Return what can be read; nothing where the file is closed at its other end."""
+    try:
+        return os.read(file, 4096)
+    except OSError:
+        return b""
+
+
 class LastingDriver(LinuxDriver):
     """Textual's driver, for a terminal that may be closed."""
 
@@ -95,17 +103,23 @@ class LastingDriver(LinuxDriver):
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")().decode
         leaving = self.exit_event.fileno()
+        terminal = [self.fileno]
 
         def take(ready: Sequence[int]) -> None:
-            text = decode(os.read(self.fileno, 4096)) if self.fileno in ready else ""
+            text = ""
+            if self.fileno in ready:
+                typed = _read(self.fileno)
+                text = decode(typed)
+                if not typed:
+                    terminal.clear()  # It is closed: the signal of that ends the console.
             for message in (*(parser.feed(text) if text else ()), *parser.tick()):
                 self.process_message(message)
 
         while not self.exit_event.is_set():
             pause = None if parser._timeout_time is None else PAUSE_S
-            take(select([self.fileno, leaving], [], [], pause)[0])
+            take(select([*terminal, leaving], [], [], pause)[0])
         # What the terminal still answers is not for who has it next.
-        take(select([self.fileno], [], [], PAUSE_S)[0])
+        take(select(terminal, [], [], PAUSE_S)[0])
 
     def suspend_application_mode(self) -> None:
         """Hand the terminal to somebody else."""

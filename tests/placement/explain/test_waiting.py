@@ -87,7 +87,7 @@ def test_what_holds_a_job_back_is_counted_the_most_first(
 ) -> None:
     why = waits(request_, *hosts, **holders)
     assert (why.reason, why.options) == (reason, options)
-    assert (why.possible, why.estimated_start, why.undated) == (True, None, "")
+    assert (why.estimated_start, why.undated) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_what_can_never_run_says_what_would(
 ) -> None:
     why = waits(request_, *hosts)
     assert (why.reason, why.options) == (reason, options)
-    assert (why.possible, why.estimated_start, why.blockers) == (False, None, ())
+    assert (why.estimated_start, why.blockers) == (None, ())
 
 
 def test_hosts_that_have_not_answered_yet_may_be_able_to() -> None:
@@ -192,10 +192,10 @@ def test_hosts_that_have_not_answered_yet_may_be_able_to() -> None:
     check = "See `gpuconsole check` about those hosts."
     start = "No host has been seen yet: where it could run is not known."
     assert waits(wants(), *quiet[:1]) == Waiting(
-        f"{start} 1 host has not shown its devices yet.", (), None, (check,), True
+        f"{start} 1 host has not shown its devices yet.", (), None, (check,)
     )
     assert waits(wants(), *quiet) == Waiting(
-        f"{start} 2 hosts have not shown their devices yet.", (), None, (check,), True
+        f"{start} 2 hosts have not shown their devices yet.", (), None, (check,)
     )
 
 

@@ -32,6 +32,7 @@ def test_quotas_hold_for_jobs_and_hosts() -> None:
     assert taken.code == "quota"
     never = rules.job(request(3), {})
     assert never is not None
+    assert never.code == "beyond"
     assert "It asks for 3 devices" in never.sentence
     assert rules.host(request(), A100, 0, 1) is None
     crowded = rules.host(request(), A100, 1, 1)

@@ -207,11 +207,10 @@ def test_a_lost_host_sends_its_jobs_back_to_begin_anew() -> None:
         (60, 130, 1),
         (0, 10, 0),
     ]
-    assert outcome.lost_attempts == 1
     assert outcome.ran[1].held_s == pytest.approx(30 + 70)
 
 
-def test_a_mended_host_takes_jobs_again() -> None:
+def test_a_repaired_host_takes_jobs_again() -> None:
     lab = Lab("one", (host("a", 1),), Failures(10, 100 / 3600))
     outcome = simulate(lab, workload(job(0, 0, 60)), named_policy("first_fit"), Failing())  # type: ignore[arg-type]
     assert (outcome.ran[0].started_s, outcome.ran[0].ended_s) == (140, 200)
@@ -264,7 +263,7 @@ def test_every_job_runs_once_and_no_device_is_given_twice(
     assert not places
     assert all(one.ended_s is not None for one in outcome.ran)
     assert [one.job for one in outcome.ran] == list(jobs.jobs)
-    assert outcome.lost_attempts == sum(one.restarts for one in outcome.ran) > 0
+    assert sum(one.restarts for one in outcome.ran) > 0
 
 
 @pytest.mark.parametrize("name", NAMES)

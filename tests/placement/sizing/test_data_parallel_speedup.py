@@ -48,7 +48,6 @@ def test_what_is_hidden_behind_the_backward_pass_costs_nothing() -> None:
 def test_what_is_longer_than_the_backward_pass_is_waited_for() -> None:
     # 120 MB over the network: 120 ms and 5 x 2 hops of 30 us; the forward pass is 10 ms.
     found = speed_up(0.030, 120 * MB, 2, "network")
-    assert found.all_reduce_s == pytest.approx(0.1203)
     assert found.step_s == pytest.approx(0.1303)
     assert found.efficiency == pytest.approx(0.030 / 0.1303)
     assert found.factor < 1.0

@@ -73,7 +73,7 @@ def why(jobs: list[Job], lab: LabSettings, waiting: str) -> str:
 def test_a_quota_holds_a_job_back_and_says_so() -> None:
     lab = settings("quotas: [{user: '*', devices: 1}]")
     told = why([running("r", "GPU-0"), job("q")], lab, "q")
-    assert "User ada may have 1 device at once: 1 are in use" in told
+    assert "User ada may have 1 device at once and holds 1" in told
     assert Placer(lab).plan(Situation([job("q")], FLEET, NOW)).choices
     # Of two that wait the second is held back by the first, which starts now.
     both = Placer(lab).plan(Situation([job("x"), job("y")], FLEET, NOW))

@@ -99,6 +99,10 @@ class Typing:
         for key in expected:
             assert await asyncio.wait_for(self._taken.get(), DEADLINE_S) == key
 
+    def close(self) -> None:
+        """Close the terminal, as an emulator does that is closed."""
+        os.close(self._ours)
+
     def end(self) -> None:
         """Ask the thread to end, as it does at once."""
         self.driver.exit_event.set()
@@ -133,6 +137,17 @@ async def test_what_may_begin_a_sequence_is_a_key_if_nothing_follows(
     await typing.type(b"\x1b[A\xc3\xa9", "up", "é")
     assert PAUSE_S in typing.pauses
     assert typing.pauses[-1] is None
+    typing.end()
+
+
+async def test_a_terminal_that_is_closed_is_looked_at_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    typing = Typing(monkeypatch)
+    await typing.type(b"a", "a")
+    typing.close()
+    await asyncio.sleep(3 * PAUSE_S)
+    assert len(typing.pauses) <= 4
     typing.end()
 
 

@@ -30,7 +30,7 @@ from gpuconsole.errors import UsageError
 if TYPE_CHECKING:
     from gpuconsole.session.session import Session
 
-_NOBODY = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
+_NO_DISPATCHER = "No console starts jobs now: run `gpuconsole dispatch`, or leave one open."
 _FLEET_WAIT_S = 3.0
 """How long it waits for hosts before it judges by the common cards."""
 
@@ -198,7 +198,7 @@ def submit(
         return _submit_sweep(task, sweep_axes, changes, force=force, hold=hold, yes=yes)
     if task.service is not None and not sweep_axes:
         return _submit_service(task, changes, force=force, hold=hold, yes=yes)
-    job, nobody, warnings = _queue(task, changes, force=force, hold=hold, yes=yes)
+    job, no_dispatcher, warnings = _queue(task, changes, force=force, hold=hold, yes=yes)
     tiers = (job.estimate or {}).get("tiers", [])
     if options().as_json:
         more = {"estimate_mib": job.estimate_mib, "tiers": tiers, "warnings": list(warnings)}
@@ -211,8 +211,8 @@ def submit(
         _warn(warnings)
         _note_edits(job.task)
         note(msg("Follow it with: gpuconsole logs -f {job}", job=job.id))
-        if nobody and not hold:
-            note(_NOBODY)
+        if no_dispatcher and not hold:
+            note(_NO_DISPATCHER)
     return 0
 
 
@@ -259,7 +259,7 @@ def _submit_service(task: Task, changes: Changes, *, force: bool, hold: bool, ye
             jobs = await session.queue.serve(changed, force=force, hold=hold, user=user)
         return jobs, not session.dispatcher, session.warnings(jobs[0].id)
 
-    jobs, nobody, warnings = drive(work)
+    jobs, no_dispatcher, warnings = drive(work)
     name = jobs[0].task.sweep
     if options().as_json:
         print_document({"service": name, "jobs": _listed(jobs), "warnings": list(warnings)})
@@ -268,8 +268,8 @@ def _submit_service(task: Task, changes: Changes, *, force: bool, hold: bool, ye
     _warn(warnings)
     note(msg("Reach it with: gpuconsole forward {name}", name=name))
     note(msg("See its replicas with: gpuconsole services {name}", name=name))
-    if nobody and not hold:
-        note(_NOBODY)
+    if no_dispatcher and not hold:
+        note(_NO_DISPATCHER)
     return 0
 
 
@@ -315,7 +315,9 @@ def _submit_search(
     return 0
 
 
-def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, hold: bool) -> None:
+def _tell_sweep(
+    jobs: Sequence[Job], no_dispatcher: bool, warnings: Sequence[str], *, hold: bool
+) -> None:
     name = jobs[0].task.sweep
     if options().as_json:
         print_document({"sweep": name, "jobs": _listed(jobs), "warnings": list(warnings)})
@@ -324,8 +326,8 @@ def _tell_sweep(jobs: Sequence[Job], nobody: bool, warnings: Sequence[str], *, h
     _warn(warnings)
     queued = msg("{n} jobs are queued.", n=len(jobs))
     note(sentences(queued, msg("See them with: gpuconsole jobs {name}", name=name)))
-    if nobody and not hold:
-        note(_NOBODY)
+    if no_dispatcher and not hold:
+        note(_NO_DISPATCHER)
 
 
 def _listed(jobs: Sequence[Job]) -> list[dict[str, object]]:

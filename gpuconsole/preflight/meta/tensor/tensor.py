@@ -44,7 +44,7 @@ class Tensor:
 
     # Not in `__dict__`, which scripts and Paddle copy.
     __slots__ = ("__dict__", "__weakref__", "m_block", "m_dtype", "m_hooks", "m_keeper", "m_known",
-                 "m_name", "m_node", "m_parts", "m_place", "m_retained", "m_rows",
+                 "m_name", "m_node", "m_parts", "m_place", "m_rows",
                  "m_shape", "m_slot", "m_strides", "m_version", "persistable",
                  "stop_gradient")  # fmt: skip
 
@@ -68,7 +68,6 @@ class Tensor:
     """The leaf that it shares its gradient with."""
     m_slot: int
     m_version: int
-    m_retained: bool
     stop_gradient: bool
     persistable: bool
 
@@ -80,7 +79,7 @@ class Tensor:
         tensor.m_shape = ()
         tensor.m_name = ""
         tensor.m_slot = tensor.m_version = 0
-        tensor.m_retained = tensor.m_rows = tensor.persistable = False
+        tensor.m_rows = tensor.persistable = False
         tensor.stop_gradient = True
         return tensor
 
@@ -522,7 +521,6 @@ class Tensor:
     def retain_grads(self) -> None:
         """Keep the gradient of a tensor that is no leaf."""
         if self.m_node is not None:
-            self.m_retained = True
             self.m_node.retain(self)
 
     def _copy_gradient_from(self, other: Tensor) -> None:
