@@ -93,7 +93,11 @@ class Walk:
             return None
         if item.is_symlink():
             return self._link(Path(item.path), name)
-        status = item.stat(follow_symlinks=False)
+        try:
+            status = item.stat(follow_symlinks=False)
+        except OSError as error:
+            self.skipped.append(f"{name}: {error.strerror}")
+            return None
         if not stat.S_ISREG(status.st_mode):
             self.skipped.append(f"{name}: not a regular file")
             return None

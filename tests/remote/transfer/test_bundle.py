@@ -206,6 +206,24 @@ def test_pipes_and_sockets_are_passed_by(project: Path) -> None:
     assert bundle.skipped == ("pipe: not a regular file", "sock: not a regular file")
 
 
+def test_a_file_that_goes_while_its_folder_is_read_is_passed_by(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project / "pkg/half-written.tmp")
+    scandir = os.scandir
+
+    def listed(folder: Path) -> list[os.DirEntry[str]]:
+        items = list(scandir(folder))
+        if folder == project / "pkg":
+            (folder / "half-written.tmp").unlink()
+        return items
+
+    monkeypatch.setattr(os, "scandir", listed)
+    bundle = pack(project)
+    assert names(bundle) == ["pkg/__init__.py", "pkg/model.py", "train.py"]
+    assert bundle.skipped == ("pkg/half-written.tmp: No such file or directory",)
+
+
 def test_too_large_names_the_three_largest(project: Path) -> None:
     for index, size in enumerate((100, 400, 200, 300)):
         (project / f"f{index}.bin").write_bytes(b"x" * size * 1024)
