@@ -175,10 +175,11 @@ class _Track:
         self.newest = -math.inf
         """When the newest sample was taken."""
 
-    def push(self, host: Host, at: float, every_s: float) -> None:
-        """Keep one frame."""
+    def push(self, host: Host, at: float, every_s: float) -> bool:
+        """Keep one frame; return whether its devices are others than before."""
         uuids = tuple([device.uuid for device in host.devices])
-        if uuids != self.uuids:
+        others = uuids != self.uuids
+        if others:
             self._lay_out(uuids)
         bucket = _bucket_s(every_s)
         if self.fine.times and at // bucket != self.newest // bucket:
@@ -189,6 +190,7 @@ class _Track:
         self.newest = at
         self.fine.add(at, [math.nan if figure is None else figure for figure in figures])
         self._bucket_from = max(0, self._bucket_from - self.fine.cut(int(FINE_S / every_s)))
+        return others
 
     def _lay_out(self, uuids: tuple[str, ...]) -> None:
         before, self.uuids, self.places = self.places, uuids, _places(uuids)
@@ -208,11 +210,14 @@ class _Track:
         start, self._bucket_from = self._bucket_from, len(fine.times)
         row: list[float] = []
         for place in range(fine.width):
-            figures = [
-                figure for figure in fine.column(place, start, len(fine.times)) if figure == figure
-            ]
+            figures: Sequence[float] = fine.column(place, start, len(fine.times))
+            total = math.fsum(figures)
+            if total != total:
+                # Some were not reported.
+                figures = [figure for figure in figures if figure == figure]
+                total = math.fsum(figures)
             if figures:
-                row += (min(figures), math.fsum(figures) / len(figures), max(figures))
+                row += (min(figures), total / len(figures), max(figures))
             else:
                 row += (math.nan,) * _PARTS
         self.coarse.add(fine.times[start], row)
@@ -314,5 +319,5 @@ class History:
         if at - track.newest < 0.5 or (self.every_s > 1.0 and turn == track.turn):
             return
         track.turn = turn
-        track.push(host, at, self.every_s)
-        self._home.update((device.uuid, host.name) for device in host.devices)
+        if track.push(host, at, self.every_s):
+            self._home.update((device.uuid, host.name) for device in host.devices)

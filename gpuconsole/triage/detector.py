@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from operator import attrgetter
 
 from gpuconsole.config import Thresholds
-from gpuconsole.core.devices.health_levels import memory_percent
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.context import Surroundings
-from gpuconsole.triage.model import DeviceTest, Finding, Past, Rule, Scene
-from gpuconsole.triage.rules import BY_NAME, DEVICE_RULES, HOST_RULES
+from gpuconsole.triage.model import Finding, Past, Rule, Scene
+from gpuconsole.triage.rule_filter import RuleFilter
+from gpuconsole.triage.rules import BY_NAME, HOST_RULES
 from gpuconsole.triage.smoothing import remember
 
 MOST_EVIDENCE, FIRST_EVIDENCE = 12, 4
@@ -58,6 +57,8 @@ class Watch:
 
     def __init__(self, limits: Thresholds, incidents: Iterable[Incident] = ()) -> None:
         self._limits = limits
+        self._holds = {name: float(getattr(limits, rule.holds)) for name, rule in BY_NAME.items()}
+        self._rules = RuleFilter(limits)
         self._past: dict[str, Past] = {}
         self._hosts: dict[str, Host] = {}
         self._turns: dict[str, int] = {}
@@ -143,7 +144,8 @@ class Watch:
             around.failures.get(host.name, ()),
         )
         keys = {
-            self._see(scene, rule, device, finding) for rule, device, finding in findings(scene)
+            self._see(scene, rule, device, finding)
+            for rule, device, finding in findings(scene, self._rules)
         }
         self._miss(host.name, keys, now, up=up)
 
@@ -182,8 +184,7 @@ class Watch:
 
     def holds_s(self, rule: str) -> float:
         """Return for how long a rule must hold."""
-        rule_ = BY_NAME.get(rule)
-        return float(getattr(self._limits, rule_.holds)) if rule_ is not None else 0.0
+        return self._holds.get(rule, 0.0)
 
     # -- within -----------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class Watch:
 
     def _miss(self, host: str, present: set[str], now: float, *, up: bool = True) -> None:
         """Note what no longer holds on a host, or can no longer be seen."""
-        for key in tuple(self._by_host.get(host, set()) - present):
+        for key in self._by_host.get(host, set()) - present:
             condition = self._conditions[key]
             rule = BY_NAME.get(condition.incident.rule)
             if not up and rule is not None and not rule.blind:
@@ -265,6 +266,8 @@ def _at_first_sight(incident: Incident) -> Incident:
 
 def _joined(incident: Incident, scene: Scene, device: Device | None, finding: Finding) -> Incident:
     """Return the incident with what is new of its jobs: those it hits, and those that failed."""
+    if not finding.jobs and not scene.failures:
+        return incident
     jobs = tuple(dict.fromkeys((*incident.jobs, *finding.jobs)))
     ends = tuple(
         Evidence(
@@ -313,19 +316,17 @@ def _in_time(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 Holding = tuple[Rule, Device | None, Finding]
 """A rule that holds, of which device (None: of the host), and what it says."""
-_Asked = tuple[tuple[Rule, DeviceTest], ...]
 
 
-def findings(scene: Scene) -> Iterator[Holding]:
+def findings(scene: Scene, rules: RuleFilter) -> Iterator[Holding]:
     """Yield what the rules say of a host and its devices."""
     up = scene.host.state is HostState.UP
     for rule, of_host in _OF_HOSTS if up else _OF_LOST_HOSTS:
         finding = of_host(scene)
         if finding is not None:
             yield rule, None, finding
-    shares = _shares(scene.limits)
     for device in scene.host.devices if up else ():
-        for rule, test in _worth_asking(scene, device, shares):
+        for rule, test in rules.worth_asking(scene, device):
             finding = test(scene, device)
             if finding is not None:
                 yield rule, device, finding
@@ -333,34 +334,3 @@ def findings(scene: Scene) -> Iterator[Holding]:
 
 _OF_HOSTS = tuple((rule, rule.test) for rule in HOST_RULES if rule.test is not None)
 _OF_LOST_HOSTS = tuple((rule, test) for rule, test in _OF_HOSTS if rule.blind)
-
-
-def _asked(rules: Iterator[Rule]) -> _Asked:
-    return tuple((rule, rule.device_test) for rule in rules if rule.device_test is not None)
-
-
-_FIELDS = tuple(dict.fromkeys(rule.needs for rule in DEVICE_RULES if rule.needs))
-_fields = attrgetter(*_FIELDS)
-_SHARES = tuple(dict.fromkeys(rule.held for rule in DEVICE_RULES if rule.held))
-_shares = attrgetter(*_SHARES)
-_KNOWN: dict[tuple[bool, ...], _Asked] = {}
-"""What is asked of a device: by whether it is claimed, which of the fields say something, and which
-shares of its memory are held."""
-
-
-def _worth_asking(scene: Scene, device: Device, shares: tuple[float, ...]) -> _Asked:
-    """Return the rules that could hold of a device; `shares` are the thresholds of its memory."""
-    leases = scene.leases
-    claimed = device.uuid in scene.holders or (leases is not None and device.uuid in leases)
-    held = memory_percent(device)
-    reached = map((-1.0 if held is None else held).__ge__, shares)
-    says = (claimed, *map(bool, _fields(device)), *reached)
-    asked = _KNOWN.get(says)
-    if asked is None:
-        there = dict(zip(("", *_FIELDS, *_SHARES), (True, *says[1:]), strict=True))
-        asked = _KNOWN[says] = _asked(
-            rule
-            for rule in DEVICE_RULES
-            if (claimed or not rule.claimed) and there[rule.needs] and there[rule.held]
-        )
-    return asked

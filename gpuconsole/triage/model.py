@@ -124,8 +124,12 @@ class Rule:
     asked. Most devices are well, and thousands are looked at."""
     held: str = ""
     """The threshold of the share of memory below which it cannot hold."""
+    mean: str = ""
+    """The threshold of the mean utilisation above which it cannot hold."""
     claimed: bool = False
     """Whether it can hold only of a device that a job or another console's lease claims."""
+    slowed: bool = False
+    """Whether it can hold only of a device that has mostly been slowed by heat lately."""
 
     @property
     def about(self) -> Literal["host", "device"]:

@@ -102,7 +102,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
         "heat", "slowed by heat", _WARNING,
         "The device lowers its clocks for heat in at least half of the last half minute.",
-        "slowed_for", device_test=device_rules.slowed_by_heat,
+        "slowed_for", device_test=device_rules.slowed_by_heat, slowed=True,
     ),
     Rule(
         "power-brake", "slowed by its power supply", _WARNING,
@@ -119,6 +119,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "Utilisation is at most {idle_utilization} % and a process that is no job of the queue"
         " holds {idle_memory} or more.",
         "idle_for", device_test=usage_rules.idle_memory, needs="processes",
+        mean="idle_utilization",
     ),
     Rule(
         "idle-job", "job does nothing", _WARNING,
@@ -137,6 +138,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
         "Utilisation is below {low_utilization} % and {low_memory} % or more of the memory is"
         " held.",
         "low_for", device_test=usage_rules.low_load, held="low_memory",
+        mean="low_utilization",
     ),
     Rule(
         "foreign-process", "foreign process on a leased device", _WARNING,

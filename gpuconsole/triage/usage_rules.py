@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from statistics import median
 
 from gpuconsole.core.devices.health_levels import memory_percent
@@ -196,7 +197,9 @@ def _processes(device: Device) -> tuple[Signal, ...]:
     return tuple(("process", _words(process)) for process in device.processes[:MOST_PROCESSES])
 
 
+@lru_cache(maxsize=4096)
 def _words(process: DeviceProcess) -> str:
+    """Return a process as evidence quotes it; the same is quoted at each look."""
     user, command = clean(process.user, 40) or "?", clean(process.command, 120)
     return msg(
         "pid {pid}, {user}, {size}: {command}",

@@ -15,6 +15,7 @@ from gpuconsole.core.incidents import worst_first
 from gpuconsole.triage import Scene, Watch, actions_for, ticket
 from gpuconsole.triage.detector import findings
 from gpuconsole.triage.model import Past
+from gpuconsole.triage.rule_filter import RuleFilter
 from gpuconsole.triage.rules import DEVICE_RULES
 from gpuconsole.triage.smoothing import remember
 from tests.triage.labs import IMPATIENT, NOW, Lab, job
@@ -116,4 +117,4 @@ def test_only_rules_that_could_not_hold_are_not_asked(
         and picture.state is HostState.UP
         and (told := rule.device_test(scene, one)) is not None
     ]
-    assert [told for told in findings(scene) if told[1] is not None] == asked
+    assert [told for told in findings(scene, RuleFilter(limits)) if told[1] is not None] == asked

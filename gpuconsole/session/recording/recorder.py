@@ -172,15 +172,17 @@ class Recorder:
             self._thread.shutdown(wait=False)
 
     def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
-        every = sampling_s(sum(len(host.devices) for host in hosts))
+        due = now + 0.5 - sampling_s(sum([len(host.devices) for host in hosts]))
+        taken = self._hosts
         for host in hosts:
-            at, before = self._hosts.get(host.name, (0.0, None))
-            if host is before:
-                continue
-            # A large fleet is recorded less often; that a host is lost is never left out.
-            if before is None or now - at >= every - 0.5 or host.state is not before.state:
-                self._hosts[host.name] = now, host
-                batch.seen.append((now, host))
+            latest = taken.get(host.name)
+            if latest is not None:
+                at, before = latest
+                # A large fleet is recorded less often; that a host is lost is never left out.
+                if host is before or (at > due and host.state is before.state):
+                    continue
+            taken[host.name] = seen = now, host
+            batch.seen.append(seen)
 
     async def _write(self, batch: Batch) -> None:
         sink = self._sink

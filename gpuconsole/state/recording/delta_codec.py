@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from operator import sub
 from struct import Struct
 
@@ -18,8 +19,6 @@ _CODES = {1: "b", 2: "h", 4: "i"}
 _MOST = 2**30
 """Numbers beyond are kept as this one, so that every change fits four bytes."""
 NOTHING = -1
-_EMPTY = _HEAD.pack(0, NOTHING)
-"""A column in which nothing is known."""
 
 
 def quantised(value: float | None, step: float) -> int:
@@ -30,45 +29,60 @@ def quantised(value: float | None, step: float) -> int:
     return round(value / step)
 
 
-def quantised_all(values: Iterable[float | None], step: float) -> list[int]:
-    """Return how many steps each of the figures is."""
-    most = _MOST * step
-    return [
-        round(value / step) if value is not None and 0 <= value < most else quantised(value, step)
-        for value in values
-    ]
-
-
 def figure(number: int, step: float) -> float | None:
     """Return the figure of a kept number."""
     return None if number < 0 else number * step
 
 
-def pack(numbers: Sequence[int]) -> bytes:
-    """Return a column, which must not be empty."""
-    changes = list(map(sub, numbers[1:], numbers))
-    least, most = (min(changes), max(changes)) if changes else (0, 0)
-    if least == most == 0:
-        width = 0
-    elif least >= -(2**7) and most < 2**7:
-        width = 1
-    else:
-        width = 2 if least >= -(2**15) and most < 2**15 else 4
-    head = _HEAD.pack(width, numbers[0])
-    if not width:
-        return head
-    packed = array(_CODES[width], changes)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return head + packed.tobytes()
+def columns(rows: Sequence[Sequence[float | None]], steps: Sequence[float]) -> list[bytes]:
+    """Return rows of figures, of which there must be one, as columns; `steps` has one for each.
+
+    A block of a large fleet has fifty thousand columns of a few numbers each, so the changes of all
+    are worked out a row at a time.
+    """
+    numbers = _quantised(rows, steps)
+    changes = [list(map(sub, after, before)) for before, after in pairwise(numbers)]
+    if not changes:
+        return [_HEAD.pack(0, first) for first in numbers[0]]
+    bounds: Iterable[tuple[int, int]] = zip(changes[0], changes[0], strict=True)
+    if len(changes) > 1:
+        bounds = zip(map(min, *changes), map(max, *changes), strict=True)
+    head, byte, short, long = (_layout(width, len(changes)).pack for width in (0, 1, 2, 4))
+    packed: list[bytes] = []
+    for first, column, (least, most) in zip(
+        numbers[0], zip(*changes, strict=True), bounds, strict=True
+    ):
+        if least == most == 0:
+            packed.append(head(0, first))
+        elif least >= -(2**7) and most < 2**7:
+            packed.append(byte(1, first, *column))
+        elif least >= -(2**15) and most < 2**15:
+            packed.append(short(2, first, *column))
+        else:
+            packed.append(long(4, first, *column))
+    return packed
 
 
-def column(values: Sequence[float | None], step: float) -> bytes:
-    """Return figures as a column, which must not be empty; one number where they never change."""
-    first = values[0]
-    if values.count(first) == len(values):
-        return _EMPTY if first is None else _HEAD.pack(0, quantised(first, step))
-    return pack(quantised_all(values, step))
+def _quantised(rows: Sequence[Sequence[float | None]], steps: Sequence[float]) -> list[list[int]]:
+    """Return how many steps each of the figures is."""
+    limits = [(step, _MOST * step) for step in steps]
+    return [
+        [
+            NOTHING
+            if value is None
+            else round(value / step)
+            if 0 <= value < limit
+            else quantised(value, step)
+            for value, (step, limit) in zip(row, limits, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+@lru_cache(maxsize=256)
+def _layout(width: int, changes: int) -> Struct:
+    """Return the layout of a column with so many changes of that width."""
+    return Struct(f"{_HEAD.format}{changes}{_CODES[width]}") if width else _HEAD
 
 
 class Columns:

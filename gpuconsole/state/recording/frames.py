@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from struct import Struct
 from typing import Any
 
@@ -22,12 +22,15 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.util.fast_replace import Evolving
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording import event_log
-from gpuconsole.state.recording.delta_codec import Columns, column, figure, pack, quantised_all
-from gpuconsole.state.recording.event_log import checked, parsed, plain
+from gpuconsole.state.recording.delta_codec import Columns, columns, figure
+from gpuconsole.state.recording.event_log import checked, keys_of, object_text, parsed
 from gpuconsole.state.recording.file_format import LATEST
 
 Seen = tuple[float, Host]
 """When a host's record was noticed, and the record."""
+
+Note = tuple[object, ...]
+"""The values of a `HostNote` or a `DeviceNote`, in their order."""
 
 _TIME_STEP = 0.001
 _AGE_STEP = 0.05
@@ -105,14 +108,14 @@ def standing(host: Host) -> Host:
         address=host.address,
         labels=host.labels,
         price_per_hour=host.price_per_hour,
-        devices=tuple(_evolving_device()(device, _BLANK_DEVICE) for device in host.devices),
+        devices=tuple(map(_evolving_device(), host.devices)),
         facts=replace(host.facts, **_BLANK_FACTS),
     )
 
 
 @cache
 def _evolving_device() -> Evolving[Device]:
-    return Evolving(Device)
+    return Evolving(Device, _BLANK_DEVICE)
 
 
 class Standings:
@@ -125,6 +128,7 @@ class Standings:
         """How many there are."""
         self.new: list[tuple[int, Host]] = []
         """What was numbered since this list was last emptied."""
+        self._texts: dict[str, tuple[Note, str]] = {}
 
     def number(self, host: Host) -> int:
         """Return the number of a host's static part."""
@@ -142,6 +146,14 @@ class Standings:
             self.new.append((number, plain))
         self._latest[host.name] = quick, number
         return number
+
+    def text(self, subject: str, note: Note, blank: Note) -> str:
+        """Return a note of a host or device as JSON. Each block begins with all notes, most of
+        which are those of the block before."""
+        before = self._texts.get(subject)
+        if before is None or before[0] != note:
+            before = self._texts[subject] = note, _document(note, blank)
+        return before[1]
 
 
 def _quick(host: Host) -> tuple[object, ...]:
@@ -170,70 +182,83 @@ def encode(seen: Iterable[Seen], start: float, standings: Standings) -> bytes:
     by_host: dict[str, list[Seen]] = {}
     for sample in seen:
         by_host.setdefault(sample[1].name, []).append(sample)
-    runs: list[list[list[object]]] = []
-    columns: list[bytes] = []
+    runs: list[str] = []
+    packed: list[bytes] = []
     for mine in by_host.values():
         numbered = [(standings.number(host), at, host) for at, host in mine]
-        written: list[list[object]] = []
+        written: list[str] = []
         for number, group in groupby(numbered, key=lambda item: item[0]):
             run = [(at, host) for _, at, host in group]
-            written.append([number, len(run), _notes(run)])
-            columns += _figures(run, start)
-        runs.append(written)
-    text = json.dumps({"start": start, "runs": runs}, separators=(",", ":")).encode()
-    return b"".join((_HEAD.pack(len(text)), text, *columns))
+            written.append(f"[{number},{len(run)},[{_notes(run, standings)}]]")
+            packed += _figures(run, start)
+        runs.append(f"[{','.join(written)}]")
+    text = f'{{"start":{json.dumps(start)},"runs":[{",".join(runs)}]}}'.encode()
+    return b"".join((_HEAD.pack(len(text)), text, *packed))
 
 
-def _figures(run: Sequence[Seen], start: float) -> Iterable[bytes]:
-    hosts = [host for _, host in run]
-    yield pack(quantised_all((at - start for at, _ in run), _TIME_STEP))
-    ages = [None if host.sampled_at is None else max(0.0, at - host.sampled_at) for at, host in run]
-    yield column(ages, _AGE_STEP)
-    # A clock may be behind as well: numbers begin at -1000 s.
-    yield column([_shifted(host.clock_skew_s) for host in hosts], _SKEW_STEP)
-    yield from _packed([_host_figures(host.facts) for host in hosts], _HOST_STEPS)
-    for devices in zip(*(host.devices for host in hosts), strict=True):
-        yield from _packed(map(_device_figures, devices), _DEVICE_STEPS)
+def _figures(run: Sequence[Seen], start: float) -> list[bytes]:
+    """Return the columns of a run."""
+    return columns([_row(at, host, start) for at, host in run], _steps(len(run[0][1].devices)))
 
 
-def _packed(rows: Iterable[Sequence[float | None]], steps: Mapping[str, float]) -> Iterable[bytes]:
-    """Give rows of figures as columns."""
-    for values, step in zip(zip(*rows, strict=True), steps.values(), strict=True):
-        yield column(values, step)
+def _row(at: float, host: Host, start: float) -> list[float | None]:
+    sampled, skew = host.sampled_at, host.clock_skew_s
+    row: list[float | None] = [
+        at - start,
+        None if sampled is None else max(0.0, at - sampled),
+        # A clock may be behind as well: numbers begin at -1000 s.
+        None if skew is None else skew - _SKEW_FROM,
+        *_host_figures(host.facts),
+    ]
+    for device in host.devices:
+        row += _device_figures(device)
+    return row
+
+
+@cache
+def _steps(devices: int) -> tuple[float, ...]:
+    """Return how exactly each figure of a host with so many devices is kept."""
+    leading = (_TIME_STEP, _AGE_STEP, _SKEW_STEP)
+    return (*leading, *_HOST_STEPS.values(), *(*_DEVICE_STEPS.values(),) * devices)
 
 
 _SKEW_FROM = -1000.0
 
 
-def _shifted(skew: float | None) -> float | None:
-    return None if skew is None else skew - _SKEW_FROM
+def _notes(run: Sequence[Seen], standings: Standings) -> str:
+    """Return [row, device or -1, note] for each note that differs from the one before, as JSON."""
+    hosts = [host for _, host in run]
+    notes = _changed(-1, hosts[0].name, map(_host_note, hosts), standings)
+    for place, devices in enumerate(zip(*(host.devices for host in hosts), strict=True)):
+        notes += _changed(place, devices[0].uuid, map(_device_note, devices), standings)
+    notes.sort(key=itemgetter(0))
+    return ",".join([text for _, text in notes])
 
 
-def _notes(run: Sequence[Seen]) -> list[list[object]]:
-    """Return [row, device or -1, note] for each note that differs from the one before."""
-    notes: list[list[object]] = []
-    latest: dict[int, tuple[object, ...]] = {}
-    for row, (_, host) in enumerate(run):
-        for place, record in enumerate((host, *host.devices), start=-1):
-            note = _host_note(record) if place < 0 else _device_note(record)
-            before = latest.get(place)
-            if note != before:
-                latest[place] = note
-                if before is not None or note != _blank_note(place):
-                    notes.append([row, place, _document(place, note)])
-    return notes
+def _changed(
+    place: int, subject: str, notes: Iterable[Note], standings: Standings
+) -> list[tuple[int, str]]:
+    changes: list[tuple[int, str]] = []
+    before = _blank_note(place)
+    for row, note in enumerate(notes):
+        if note != before:
+            text = standings.text(subject, note, _blank_note(place))
+            changes.append((row, f"[{row},{place},{text}]"))
+            before = note
+    return changes
 
 
 @cache
-def _blank_note(place: int) -> tuple[object, ...]:
+def _blank_note(place: int) -> Note:
     blank = HostNote() if place < 0 else DeviceNote()
     return tuple(getattr(blank, field.name) for field in fields(blank))
 
 
-def _document(place: int, note: tuple[object, ...]) -> dict[str, object]:
-    names = _HOST_NOTE if place < 0 else _DEVICE_NOTE
-    values = zip(names, note, _blank_note(place), strict=True)
-    return {name: plain(value) for name, value, blank in values if value != blank}
+_KEYS = {len(names): keys_of(names) for names in (_HOST_NOTE, _DEVICE_NOTE)}
+
+
+def _document(note: Note, blank: Note) -> str:
+    return object_text(_KEYS[len(note)], note, blank)
 
 
 # --- reading --------------------------------------------------------------------------------------

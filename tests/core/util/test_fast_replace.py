@@ -40,3 +40,9 @@ def test_other_classes() -> None:
     made = Evolving(Host)(host, {"state": HostState.UP})
     assert made == replace(host, state=HostState.UP)
     assert made.devices is host.devices
+
+
+def test_values_that_every_new_record_has() -> None:
+    blank = Evolving(Device, {"utilization": None, "throttle": ()})
+    assert blank(device) == replace(device, utilization=None, throttle=())
+    assert blank(device, {"index": 3, "throttle": ("x",)}).throttle == ("x",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -21,9 +22,9 @@ from gpuconsole.core.incidents import Evidence, Incident, Severity
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
 from gpuconsole.errors import ConsoleError, UsageError
 from gpuconsole.state.recording import event_log as log
-from gpuconsole.state.recording import file_format, writer
+from gpuconsole.state.recording import file_format, frames, writer
 from gpuconsole.state.recording.archive import Shelf
-from gpuconsole.state.recording.delta_codec import Columns, column, pack, quantised_all
+from gpuconsole.state.recording.delta_codec import Columns, columns, quantised
 from gpuconsole.state.recording.file_format import Header, RecordingError
 from gpuconsole.state.recording.frames import Standings
 from gpuconsole.state.recording.reader import Tape
@@ -91,29 +92,65 @@ def recorded(path: Path, *batches: Batch) -> Path:
 
 @given(st.lists(st.integers(-1, 2**30), min_size=1, max_size=80))
 def test_a_column_comes_back(numbers: list[int]) -> None:
-    columns = Columns(b"xx" + pack(numbers) + pack(numbers), 2, 2, len(numbers))
-    assert columns.all(1) == numbers
-    assert [columns.at(0, row) for row in range(len(numbers))] == numbers
+    packed = b"".join(columns([(number, -number) for number in numbers], (1.0, 1.0)))
+    read = Columns(b"xx" + packed, 2, 2, len(numbers))
+    assert read.all(0) == numbers
+    assert [read.at(0, row) for row in range(len(numbers))] == numbers
+    assert read.all(1) == [quantised(-number, 1.0) for number in numbers]
 
 
 def test_a_constant_column_is_five_bytes() -> None:
-    assert len(pack([40960] * 60)) == 5
+    assert [len(column) for column in columns([(40960, None)] * 60, (1.0, 1.0))] == [5, 5]
 
 
 FIGURES = st.one_of(st.none(), st.floats(), st.floats(0, 1e6), st.integers(0, 100))
 
 
-@given(
-    st.one_of(
-        st.lists(FIGURES, min_size=1, max_size=8),
-        st.tuples(FIGURES, st.integers(1, 8)).map(lambda drawn: [drawn[0]] * drawn[1]),
-    ),
-    st.sampled_from([0.001, 0.5, 1.0, 64.0]),
+@given(st.lists(st.tuples(FIGURES, FIGURES, FIGURES), min_size=1, max_size=8))
+def test_figures_come_back_as_steps_side_by_side(rows: list[tuple[float | None, ...]]) -> None:
+    steps = (0.001, 1.0, 64.0)
+    read = Columns(b"".join(columns(rows, steps)), 0, len(steps), len(rows))
+    for place, step in enumerate(steps):
+        assert read.all(place) == [quantised(row[place], step) for row in rows]
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+_DOCUMENTS = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
 )
-def test_a_column_that_stands_still_is_written_as_any_other(
-    values: list[float | None], step: float
-) -> None:
-    assert column(values, step) == pack(quantised_all(values, step))
+
+
+@given(_DOCUMENTS)
+def test_text_is_the_json_of_the_standard_library(document: object) -> None:
+    finite = json.loads(json.dumps(document), parse_constant=lambda word: None)
+    assert json.loads(log.json_text(document)) == finite
+
+
+def test_what_json_does_not_know_is_written_as_what_is_nearest() -> None:
+    values = (float("nan"), float("inf"), "a\udcffb", HostState.UP, 2**70, {3: (True, 1.5)})
+    text = log.json_text(values)
+    assert json.loads(text) == [None, None, "a?b", "up", 2**70, {"3": [True, 1.5]}]
+
+
+def test_a_note_that_is_that_of_the_block_before_is_not_put_into_words_again() -> None:
+    standings = Standings()
+    blank, note = (0, ""), (1, "a")
+    noted: list[object] = []
+
+    def document(note: object, blank: object) -> str:
+        noted.append(note)
+        return str(note)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "_document", document)
+        assert standings.text("GPU-0", note, blank) == standings.text("GPU-0", (1, "a"), blank)
+        assert noted == [note]
+        standings.text("GPU-0", (2, "a"), blank)
+        standings.text("GPU-1", note, blank)
+        standings.text("GPU-0", note, blank)
+    assert noted == [note, (2, "a"), note, note]
 
 
 # --- what is written is what is read ------------------------------------------------------------
