@@ -84,8 +84,37 @@ else:
 
 def test_loops_that_train_end_with_their_next_turn(loops: ModuleType) -> None:
     seen = _trained(loops, EPOCHS)["seen"]
-    assert seen[-2:] == [(1, 2), "whole"]
-    assert loops.WATCH.ended == 3, "the first epoch ended by itself"
+    last = [(1, 2), (1, 99), (99, 0), (99, 99)]
+    assert seen[-5:] == [*last, "whole"], "ranges have their last turn: scripts evaluate in it"
+    assert loops.WATCH.ended == 4, "the first epoch ended by itself"
+
+
+@pytest.mark.parametrize("walk", ["iter(range(100))", "enumerate(range(100))", "range(3)"])
+def test_what_has_no_last_number_to_come_ends_at_once(loops: ModuleType, walk: str) -> None:
+    text = f"""
+optimizer = made()
+for epoch in {walk}:
+    step(optimizer)
+    seen.append(epoch)
+    if len(seen) == 3:
+        enough()
+"""
+    assert len(_trained(loops, text)["seen"]) == 3
+
+
+def test_a_bar_that_shows_progress_keeps_the_range_that_it_counts(loops: ModuleType) -> None:
+    text = """
+class Bar:
+    iterable = range(100)
+    def __iter__(self):
+        return iter(self.iterable)
+optimizer = made()
+for epoch in Bar():
+    step(optimizer)
+    seen.append(epoch)
+    enough()
+"""
+    assert _trained(loops, text)["seen"] == [0, 99]
 
 
 def test_a_while_loop_ends_as_by_its_test(loops: ModuleType) -> None:
@@ -113,7 +142,8 @@ for width in (1, 2, 3):
         seen.append((width, epoch))
         enough()
 """
-    assert _trained(loops, text)["seen"] == [(1, 0), (2, 0), (3, 0)]
+    seen = [(width, epoch) for width in (1, 2, 3) for epoch in (0, 99)]
+    assert _trained(loops, text)["seen"] == seen
 
 
 def test_a_loop_that_trains_nothing_goes_on_to_its_end(loops: ModuleType) -> None:
@@ -212,15 +242,19 @@ seen.append("after")
 @pytest.mark.parametrize("loop", ["for batch in range(50):", "while len(seen) < 99:"])
 def test_epochs_are_passed_with_a_step_each(loops: ModuleType, loop: str) -> None:
     seen = _trained(loops, PASSED.format(loop=loop))["seen"]
-    assert seen == [*(one for epoch in range(5) for one in ("step", epoch)), "after"]
+    passed = [one for epoch in range(4) for one in ("step", epoch)]
+    assert seen[: len(passed)] == passed
     assert loops.WATCH.turns == 4
+    steps = ["step"] * (2 if "for" in loop else 1)
+    assert seen[len(passed) :] == [*steps, 4, *steps, 99, "after"], "then both have a last turn"
 
 
 def test_a_reader_that_ends_by_itself_ends_an_epoch_too(loops: ModuleType) -> None:
     """A reader is cut short while its epoch is passed."""
     loop = "for batch in range(1):"
     seen = _trained(loops, PASSED.format(loop=loop))["seen"]
-    assert seen == [*(one for epoch in range(5) for one in ("step", epoch)), "after"]
+    epochs = (0, 1, 2, 3, 4, 99)
+    assert seen == [*(one for epoch in epochs for one in ("step", epoch)), "after"]
 
 
 def test_a_file_that_may_evaluate_is_noted(loops: ModuleType) -> None:

@@ -3,8 +3,9 @@
 `for epoch in range(100): train(…)` keeps what comes after it (the last evaluation, what is saved,
 another training with other networks) from being seen. Its loops are compiled with a watch: while
 training is left, the next turn of a loop that has trained with an optimizer made before it is its
-end, as if nothing were left to walk over. A loop that makes an optimizer in each turn trains
-something else in each, and goes on.
+end, as if nothing were left to walk over. A loop over a range has its last turn before that: many
+scripts evaluate, or save, where the number says that it is the last. A loop that makes an optimizer
+in each turn trains something else in each, and goes on.
 
 A loop over epochs, when another that trains has ended in its last turn, may go on for a while: each
 of its turns then takes a step alone, on the way to what comes only in a later epoch.
@@ -180,11 +181,14 @@ WATCH = Watch()
 class Walk:
     """What a `for` walks over, until it ends or is left."""
 
-    __slots__ = ("inner", "mark")
+    __slots__ = ("inner", "mark", "numbers")
 
     def __init__(self, over: Iterable[object]) -> None:
         self.inner = iter(over)
         self.mark = WATCH.begun()
+        # A bar that shows progress keeps what it counts.
+        numbers = getattr(over, "iterable", over)
+        self.numbers = numbers if isinstance(numbers, range) else range(0)
 
     def __iter__(self) -> Iterator[object]:
         return self
@@ -193,12 +197,17 @@ class Walk:
         try:
             # Asked first: a reader of batches that ends by itself releases those it has ready.
             item = next(self.inner)
-            if WATCH.left(self.mark):
-                raise StopIteration
+            return self._last() if WATCH.left(self.mark) else item
         except StopIteration:
             WATCH.done(self.mark)
             raise
-        return item
+
+    def _last(self) -> object:
+        """Return the last number of a range, with nothing left to walk over after it."""
+        self.inner = iter(())
+        if not self.numbers or not WATCH.leaving or WATCH.passing:
+            raise StopIteration
+        return self.numbers[-1]
 
 
 def install(root: str) -> None:
