@@ -32,6 +32,8 @@ DOUBLE = "double"
 """The next size is twice the script's own, which the first run tells."""
 OPEN = "as long as it can be"
 """How choices of the meta tier end where only data tells a length."""
+TO_THE_END = 2**31 - 1
+"""A number of steps that no run makes: it goes on until the script ends."""
 MOST_SEEN = 2**20
 """Blocks of a run that another is held against."""
 
@@ -169,9 +171,11 @@ def summary_of(run: Run) -> Summary:
 def alike(run: Run) -> Change:
     """Return what makes a run like another: that it goes as far, where that reported more than its
     first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
-    batches (`whole`, `drawn`), and the sizes of those that train (`trains`)."""
+    batches (`whole`, `drawn`), and the sizes of those that train (`trains`). A run that came to the
+    script's end has others come to it too, in as many steps as they need."""
+    until = run.get("until") or 0
     return {
-        "until": run.get("until") or 0,
+        "until": TO_THE_END if until and run.get("reached") == "end" else until,
         "whole": run.get("whole"),
         "drawn": run.get("drawn"),
         "way": run.get("way"),
