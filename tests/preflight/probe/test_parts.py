@@ -712,9 +712,7 @@ def test_further_runs_are_asked_to_go_as_far_as_the_first_told(part: Any) -> Non
     assert made == [(0, False, [None, 7])] * 2
     late = ahead.changes(asked, AHEAD, ahead.summary_of({**FIRST, "until": 12}))
     assert [one["until"] for one in late] == [12, 12]
-    ended = ahead.changes(
-        asked, AHEAD, ahead.summary_of({**FIRST, "until": 12, "reached": "end"})
-    )
+    ended = ahead.changes(asked, AHEAD, ahead.summary_of({**FIRST, "until": 12, "reached": "end"}))
     assert min(one["until"] for one in ended) > 10**6, "their epochs may have more batches"
     long = {**FIRST, "numbers_at": [], "choices": {f"nonzero: {ahead.OPEN}": 1}}
     runs = ahead.changes(asked, AHEAD, ahead.summary_of(long))
