@@ -42,9 +42,12 @@ class Changes:
 
 @dataclass(slots=True)
 class _Condition:
-    """Something that a rule says, from its first sight on. `incident` is as it was first seen."""
+    """Something that a rule says, from its first sight on."""
 
     incident: Incident
+    """As it was first seen, without what `first` says as long as that is there."""
+    first: Finding | None = None
+    """The first finding, until its words are wanted: most conditions end before they open."""
     opened: bool = False
     finding: Finding | None = None
     gone_since: float | None = None
@@ -79,6 +82,7 @@ class Watch:
             condition = self._keep(_Condition(_at_first_sight(incident), seen=incident.last_seen))
             self._hosts.pop(incident.host, None)
         elif not condition.opened:
+            _put_into_words(condition)
             condition.incident = replace(condition.incident, since=incident.since)
             self._waiting.discard(incident.id)
         condition.opened = True
@@ -195,8 +199,7 @@ class Watch:
         key = incident_id(rule.name, subject)
         condition = self._conditions.get(key)
         if condition is None:
-            first = _first(scene, rule, device, subject, finding)
-            condition = self._keep(_Condition(first))
+            condition = self._keep(_first(scene, rule, device, subject, finding))
             self._waiting.add(key)
         elif condition.opened:
             self._waiting.discard(key)
@@ -238,9 +241,9 @@ class Watch:
 
 def _first(
     scene: Scene, rule: Rule, device: Device | None, subject: str, finding: Finding
-) -> Incident:
-    """Return the incident as it is when its cause is first seen."""
-    return Incident(
+) -> _Condition:
+    """Return the condition as it is when its cause is first seen."""
+    incident = Incident(
         rule=rule.name,
         subject=subject,
         severity=finding.severity or rule.severity,
@@ -250,8 +253,8 @@ def _first(
         last_seen=scene.now,
         uuid=device.uuid if device is not None else "",
         index=device.index if device is not None else None,
-        evidence=tuple(Evidence(scene.now, source, text) for source, text in finding.signals),
     )
+    return _Condition(incident, finding)
 
 
 def _at_first_sight(incident: Incident) -> Incident:
@@ -289,15 +292,12 @@ def _joined(incident: Incident, scene: Scene, device: Device | None, finding: Fi
 
 def _told(condition: _Condition) -> Incident:
     """Return a condition's incident as it was last seen."""
+    _put_into_words(condition)
     first, finding = condition.incident, condition.finding
     if finding is None:
         return first
     texts = {evidence.text for evidence in first.evidence}
-    later = tuple(
-        Evidence(condition.seen, source, text)
-        for source, text in finding.signals
-        if text not in texts
-    )
+    later = tuple(each for each in _evidence(condition.seen, finding) if each.text not in texts)
     rule = BY_NAME[first.rule]
     return replace(
         first,
@@ -308,6 +308,18 @@ def _told(condition: _Condition) -> Incident:
         reason=finding.reason,
         evidence=_in_time((*first.evidence, *later)),
     )
+
+
+def _put_into_words(condition: _Condition) -> None:
+    """Add what was seen first to a condition's incident."""
+    first, incident = condition.first, condition.incident
+    if first is not None:
+        evidence = (*_evidence(incident.since, first), *incident.evidence)[:MOST_EVIDENCE]
+        condition.first, condition.incident = None, replace(incident, evidence=evidence)
+
+
+def _evidence(at: float, finding: Finding) -> tuple[Evidence, ...]:
+    return tuple(Evidence(at, source, text) for source, text in finding.signals)
 
 
 def _in_time(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:

@@ -89,7 +89,9 @@ class Finding:
     """What a rule says is wrong now."""
 
     title: str
-    signals: tuple[Signal, ...]
+    seen: tuple[Signal, ...] | Callable[[], tuple[Signal, ...]]
+    """Its signals, or what puts them into words: a rule that holds of many devices is asked again
+    and again, and its words are read seldom."""
     confidence: Confidence
     reason: str
     jobs: tuple[str, ...] = ()
@@ -97,6 +99,11 @@ class Finding:
     """None means the rule's own."""
     part: str = ""
     """Tells apart two things of the same rule and device, such as the number of an XID."""
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """Where it was seen, and what."""
+        return self.seen() if callable(self.seen) else self.seen
 
 
 HostTest = Callable[[Scene], Finding | None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from statistics import median
 
 from gpuconsole.core.devices.health_levels import memory_percent
@@ -27,7 +26,7 @@ def memory_full(scene: Scene, device: Device) -> Finding | None:
     crowded = len(device.processes) > 1
     return Finding(
         "memory nearly full",
-        (("device", f"{_held(device)} ({percent:.0f} %)"), *_processes(device)),
+        lambda: (("device", f"{_held(device)} ({percent:.0f} %)"), *_processes(device)),
         "medium" if crowded else "low",
         "several processes share it, and each may ask for more"
         if crowded
@@ -54,7 +53,7 @@ def idle_memory(scene: Scene, device: Device) -> Finding | None:
     owners = ", ".join(dict.fromkeys(clean(process.user, 40) or "?" for process in held))
     return Finding(
         msg("idle, {users} holds {size}", users=owners, size=format_mib(total)),
-        (("device", f"utilisation {load:.0f} %"), *_processes(device)),
+        lambda: (("device", f"utilisation {load:.0f} %"), *_processes(device)),
         "high" if len(held) == len(device.processes) else "medium",
         "it holds memory and nothing runs",
     )
@@ -68,16 +67,14 @@ def low_load(scene: Scene, device: Device) -> Finding | None:
     if load >= scene.limits.low_utilization:
         return None
     cpu = scene.host.facts.cpu_percent
-    signals: list[Signal] = [
-        ("device", f"utilisation {load:.0f} %, memory {percent:.0f} % ({_held(device)})")
-    ]
-    if cpu is not None:
-        signals.append(("host", f"processors {cpu:.0f} % busy"))
-    signals += _processes(device)
     starved = cpu is not None and cpu > 90.0
     return Finding(
         "low utilisation with full memory",
-        tuple(signals),
+        lambda: (
+            ("device", f"utilisation {load:.0f} %, memory {percent:.0f} % ({_held(device)})"),
+            *((("host", f"processors {cpu:.0f} % busy"),) if cpu is not None else ()),
+            *_processes(device),
+        ),
         "high" if starved else "medium",
         "the processors are busy: reading data is the bottleneck"
         if starved
@@ -197,9 +194,7 @@ def _processes(device: Device) -> tuple[Signal, ...]:
     return tuple(("process", _words(process)) for process in device.processes[:MOST_PROCESSES])
 
 
-@lru_cache(maxsize=4096)
 def _words(process: DeviceProcess) -> str:
-    """Return a process as evidence quotes it; the same is quoted at each look."""
     user, command = clean(process.user, 40) or "?", clean(process.command, 120)
     return msg(
         "pid {pid}, {user}, {size}: {command}",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuconsole.config import Thresholds
-from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
+from gpuconsole.core.fleet import DeviceProcess, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident
-from gpuconsole.triage import RULES, Surroundings, Watch
+from gpuconsole.triage import RULES, Surroundings, Watch, usage_rules
 from gpuconsole.triage import detector as watching
 from tests.triage.labs import NOW, Lab, device, failed, host, job, lab, process
 
@@ -244,7 +244,39 @@ def test_what_another_watch_opened_is_taken_up() -> None:
     assert sorted(one.rule for one in made.closed) == ["clock-skew", "unreachable"]
 
 
+def test_its_evidence_is_still_of_when_it_was_seen_here() -> None:
+    made = patient()
+    made.see(DOWN)
+    first = made.now
+    made.watch.adopt(standing())
+    made.hold(DOWN, seconds=10)
+    assert {one.at for one in made.watch.current()["unreachable:a"].evidence} == {first}
+
+
 # --- evidence -----------------------------------------------------------------------------------
+
+
+def test_words_are_made_when_a_condition_opens_and_are_those_of_its_first_sight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worded: list[str] = []
+    put = usage_rules._words
+
+    def words(of: DeviceProcess) -> str:
+        worded.append(of.user)
+        return put(of)
+
+    monkeypatch.setattr(usage_rules, "_words", words)
+    full = host(device(memory_used_mib=40900.0, utilization=90.0, processes=(process(40000.0),)))
+    made = patient(memory_full_for=60)
+    made.see(full)
+    first = made.now
+    made.hold(full, seconds=50)
+    assert worded == []
+    made.hold(full, seconds=20)
+    assert set(worded) == {"wang"}
+    (incident,) = made.watch.current().values()
+    assert incident.evidence[0].at == incident.since == first
 
 
 def test_jobs_that_died_with_the_device_are_evidence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -14,7 +15,7 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostFacts, HostSt
 from gpuconsole.core.incidents import worst_first
 from gpuconsole.triage import Scene, Watch, actions_for, ticket
 from gpuconsole.triage.detector import findings
-from gpuconsole.triage.model import Past
+from gpuconsole.triage.model import Finding, Past
 from gpuconsole.triage.rule_filter import RuleFilter
 from gpuconsole.triage.rules import DEVICE_RULES
 from gpuconsole.triage.smoothing import remember
@@ -110,11 +111,16 @@ def test_only_rules_that_could_not_hold_are_not_asked(
     leases = {"GPU-1": (LEASE,)} if held else None
     scene = Scene(picture, NOW, limits, past, holders, (), leases)
     asked = [
-        (rule, one, told)
+        (rule, one, worded(told))
         for one in picture.devices
         for rule in DEVICE_RULES
         if rule.device_test is not None
         and picture.state is HostState.UP
         and (told := rule.device_test(scene, one)) is not None
     ]
-    assert [told for told in findings(scene, RuleFilter(limits)) if told[1] is not None] == asked
+    found = findings(scene, RuleFilter(limits))
+    assert [(rule, one, worded(told)) for rule, one, told in found if one is not None] == asked
+
+
+def worded(told: Finding) -> Finding:
+    return replace(told, seen=told.signals)
