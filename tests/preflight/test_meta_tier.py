@@ -39,6 +39,7 @@ from gpuconsole.preflight.meta.script.run_length import (
 )
 from gpuconsole.preflight.meta.sizes import nbytes
 from gpuconsole.preflight.meta.state import STATE, State
+from gpuconsole.preflight.meta.values import ranges
 from gpuconsole.preflight.tiers import probe_request
 from gpuconsole.preflight.tiers.measured import Measured
 from gpuconsole.preflight.tiers.probe_trace import read_run
@@ -438,3 +439,44 @@ def test_a_test_of_unknown_data_does_not_leave_a_loop_that_ends_by_itself(tmp_pa
         assert early_exits.stays(str(script), 3) is False
     # A loop of very many turns would take too long.
     assert early_exits.stays(str(script), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "lies"),
+    [
+        ("clip", (1e-15, 1 - 1e-15), True), ("clip", (0.5, None), True), ("clip", (-1, 2), False),
+        ("gather", (0,), True), ("mean", (1,), True), ("exp", (), False),
+    ],
+)  # fmt: skip
+def test_what_is_made_of_chances_lies_from_0_to_1(
+    monkeypatch: pytest.MonkeyPatch, name: str, bounds: tuple[Any, ...], lies: bool
+) -> None:
+    """Metrics refuse predictions beyond: `softmax`, then cut to where its logarithm is finite."""
+    monkeypatch.setattr(STATE, "tensor", SimpleNamespace)
+    chance, result = SimpleNamespace(), SimpleNamespace()
+    ranges.note("softmax", (), chance)
+    ranges.note(name, (chance, *bounds), result)
+    assert ranges.is_chance(result) is lies  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["multiply", "minimum", "maximum"])
+def test_two_chances_make_another_and_with_anything_else_they_do_not(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(STATE, "tensor", SimpleNamespace)
+    first, second, other, both, beside = (SimpleNamespace() for _ in range(5))
+    ranges.note("sigmoid", (), first)
+    ranges.note("sigmoid", (), second)
+    ranges.note(name, (first, second), both)
+    ranges.note(name, (first, other), beside)
+    assert ranges.is_chance(both)  # type: ignore[arg-type]
+    assert not ranges.is_chance(beside)  # type: ignore[arg-type]
+
+
+def test_what_is_cut_to_lie_from_0_to_1_does_whatever_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(STATE, "tensor", SimpleNamespace)
+    unknown, result = SimpleNamespace(), SimpleNamespace()
+    ranges.note("clip", (unknown, 0.0, 1.0), result)
+    assert ranges.is_chance(result)  # type: ignore[arg-type]

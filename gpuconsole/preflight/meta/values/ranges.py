@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 CHANCES = frozenset({"sigmoid", "softmax", "hardsigmoid", "gumbel_softmax"})
 """Operators that give numbers from 0 to 1."""
 ALONG = frozenset({"slice", "strided_slice", "cast", "reshape", "squeeze", "unsqueeze", "flatten",
-                   "transpose", "clone", "assign", "expand", "expand_as", "tile"})  # fmt: skip
+                   "transpose", "clone", "assign", "expand", "expand_as", "tile", "gather",
+                   "gather_nd", "index_select", "index_sample", "take_along_axis", "flip", "roll",
+                   "mean", "max", "min"})  # fmt: skip
 """Operators that hand numbers on as they are."""
 TOGETHER = frozenset({"concat", "stack"})
 """Operators that put some beside each other."""
-PARTS = frozenset({"slice", "strided_slice"})
+PARTS = frozenset({"slice", "strided_slice", "gather", "gather_nd", "index_select", "index_sample",
+                   "take_along_axis", "mean", "max", "min"})  # fmt: skip
 """Operators that hand on some alone: how many are set among these is not known."""
+WITHIN = frozenset({"multiply", "minimum", "maximum"})
+"""Operators that make a number from 0 to 1 of two such."""
 PICKS = {"nonzero": 0, "masked_select": 1}
 """Operators that pick what is set, and which operand tells that."""
-NOTED = CHANCES | ALONG | TOGETHER | {"scale", "add", "subtract", "one_hot"}
+NOTED = CHANCES | ALONG | TOGETHER | WITHIN | {"scale", "add", "subtract", "one_hot", "clip"}
 
 
 def note(name: str, args: Sequence[object], result: object) -> None:
@@ -40,6 +45,9 @@ def note(name: str, args: Sequence[object], result: object) -> None:
         result.__dict__["m_chance"] = True
     elif name == "one_hot":
         result.__dict__["m_set"] = Fraction(1, max(1, result.m_shape[-1]))
+    elif name in WITHIN or name == "clip":
+        if _within(name, args):
+            result.__dict__["m_chance"] = True
     elif name in TOGETHER:
         rows = args[0] if args else ()
         if isinstance(rows, (list, tuple)) and rows and all(map(_marked, rows)):
@@ -48,6 +56,15 @@ def note(name: str, args: Sequence[object], result: object) -> None:
         _hand_on(args[0], result, lost=("m_set",) if name in PARTS else ())
     else:
         _sum(name, args, result)
+
+
+def _within(name: str, args: Sequence[object]) -> bool:
+    """Tell whether an operator's numbers lie from 0 to 1: bounds that do hold whatever is cut."""
+    if name != "clip":
+        return all(map(_marked, args[:2]))
+    low, high = args[1:3]
+    bounded = [isinstance(bound, (int, float)) and 0 <= bound <= 1 for bound in (low, high)]
+    return all(bounded) or (any(bounded) and _marked(args[0]))
 
 
 def _marked(row: object) -> bool:
