@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import exposed, keys, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, SimpleNamespace
+from gpuconsole.preflight.interpreter.domain.sequences import Listed
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -219,6 +220,8 @@ def _instance_attr(interp: Interpreter, value: Native, name: str) -> Value:
         return NativeFunction(MethodType(method, value), f"{value.label}.{name}")
     if name == "__call__" and hasattr(value, "call"):
         return _called(value)
+    if isinstance(value, Listed) and hasattr(list, name):
+        return python_values.attribute(interp, value, name)
     return _fallback(interp, value, name)
 
 
@@ -266,6 +269,10 @@ def bind(interp: Interpreter, value: Value, instance: Value) -> Value:
         if isinstance(getter, Function):
             owner = instance.cls if isinstance(instance, Native) else instance
             return interp.call(BoundMethod(getter, value), [instance, owner], {})
+    if isinstance(value, Native):
+        method_of = getattr(value, "method_of", None)
+        if method_of is not None:
+            return method_of(interp, instance)
     if not isinstance(function, Function) or function.kind == "static":
         return value
     if function.kind == "class" and isinstance(instance, Native):
@@ -309,6 +316,8 @@ def _super_attr(interp: Interpreter, value: SuperOf, name: str) -> Value:
     method = exposed.of(type(instance)).methods.get(name)
     if method is not None:
         return NativeFunction(MethodType(method, instance), name)
+    if isinstance(instance, Listed) and hasattr(list, name):
+        return python_values.attribute(interp, instance, name)
     if name.startswith("__"):
         return NativeFunction(lambda run, *args, **kwargs: None, name)
     return interp.run.unknown(f"super().{name} is not known to the analysis")
@@ -446,6 +455,12 @@ def _unbound(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) 
 
 def _of_plain(name: str, run: Run, target: Value, *args: Value, **kwargs: Value) -> Value:
     """Call a method that was taken from its type: `str.lower(text)`."""
+    if isinstance(target, Listed):
+        # What the script's own class has of that name calls this.
+        if name == "__init__":
+            return target.init(run, *args)
+        plain_method = python_values.attribute(run.interp, target, name)
+        return run.interp.call(plain_method, list(args), kwargs)
     return run.interp.call(run.interp.get_attr(target, name), list(args), kwargs)
 
 

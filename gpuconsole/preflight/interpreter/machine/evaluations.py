@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain import lengths
 from gpuconsole.preflight.interpreter.domain.keys import SomeKey
+from gpuconsole.preflight.interpreter.domain.sequences import Listed
 from gpuconsole.preflight.interpreter.domain.values import Scope, Value
 from gpuconsole.preflight.interpreter.machine.loop_summary import containers
 from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run
@@ -200,7 +201,11 @@ def _held(run: Run) -> int:
 
 def _lists(scope: Scope) -> list[list[Value]]:
     fillable = (container for container, _ in containers(scope))
-    return [items for items in fillable if type(items) is list and lengths.more_in(items) is None]
+    return [
+        items
+        for items in fillable
+        if type(items) in (list, Listed) and lengths.more_in(items) is None
+    ]
 
 
 def _identities(items: list[Value]) -> tuple[int, ...]:

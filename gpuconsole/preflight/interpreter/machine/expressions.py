@@ -17,6 +17,7 @@ from gpuconsole.preflight.interpreter.domain import (
     syntax,
 )
 from gpuconsole.preflight.interpreter.domain.mappings import mapping_of
+from gpuconsole.preflight.interpreter.domain.sequences import Listed
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -180,6 +181,10 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
             if isinstance(other, Tensor) and other.needs_grad:
                 interp.run.block(operand)
             return formed(_computed(kind, operand, other), "number")
+    if isinstance(left, Listed) or isinstance(right, Listed):
+        result = operators.by_own_method(interp, kind, left, right)
+        if result is not MISSING:
+            return result
     if python_values.is_plain(left) and python_values.is_plain(right):
         return python_values.binary(interp, kind, left, right)
     return interp.guard(

@@ -14,6 +14,7 @@ from gpuconsole.preflight.interpreter.domain import (
     python_values,
     string_sets,
 )
+from gpuconsole.preflight.interpreter.domain.sequences import Listed
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -63,6 +64,16 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
         return tensor_operators.binary(run, kind, left, right)
     if isinstance(left, Array) or isinstance(right, Array):
         return array_binary(run, kind, left, right)
+    result = by_own_method(interp, kind, left, right)
+    if result is not MISSING:
+        return result
+    return run.unknown("this operator is not known for these values")
+
+
+def by_own_method(
+    interp: Interpreter, kind: type[ast.operator], left: Value, right: Value
+) -> Value:
+    """Compute `left op right` as the class of a side says; `MISSING` where none says how."""
     for operand, other, first in ((left, right, True), (right, left, False)):
         name = _SPECIAL.get(kind, "")
         name = name if first else name.replace("__", "__r", 1)
@@ -76,7 +87,7 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
         operate = getattr(operand, "operate", None) if isinstance(operand, Native) else None
         if operate is not None:
             return operate(interp, kind, other, first=first)
-    return run.unknown("this operator is not known for these values")
+    return MISSING
 
 
 def array_binary(run: Run, kind: type[ast.operator], left: Value, right: Value) -> Value:
@@ -152,6 +163,8 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
     refused = interp.too_much(key)
     if refused is not None:
         return refused
+    if isinstance(target, Listed) and target.own("__getitem__") is not None:
+        return _object_item(interp, target, key)
     if isinstance(target, (list, tuple, str, range, bytes)):
         return _sequence_item(run, target, plain_key(run, key))
     if isinstance(target, dict):
@@ -172,12 +185,7 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
     if isinstance(target, Tensor):
         return tensor_operators.item(run, target, key)
     if isinstance(target, Native):
-        method = target.cls.find("__getitem__") if target.cls is not None else MISSING
-        if isinstance(method, Function):
-            return interp.call(interp.bind(method, target), [key], {})
-        item = getattr(target, "item", None)
-        if item is not None:
-            return item(interp, key)
+        return _object_item(interp, target, key)
     if isinstance(target, UserClass):
         # A member of an enumeration by its name; otherwise a type's parameters.
         members = target.find("__members__")
@@ -185,6 +193,16 @@ def subscript(interp: Interpreter, target: Value, key: Value) -> Value:
     if isinstance(target, NativeClass):
         return target
     return run.unknown("this cannot be indexed by the analysis")
+
+
+def _object_item(interp: Interpreter, target: Native, key: Value) -> Value:
+    method = target.cls.find("__getitem__") if target.cls is not None else MISSING
+    if isinstance(method, Function):
+        return interp.call(interp.bind(method, target), [key], {})
+    item = getattr(target, "item", None)
+    if item is not None:
+        return item(interp, key)
+    return interp.run.unknown("this cannot be indexed by the analysis")
 
 
 def plain_key(run: Run, key: Value) -> Value:
@@ -252,6 +270,8 @@ def store(interp: Interpreter, target: Value, key: Value, value: Value) -> None:
         return
     if isinstance(target, dict):
         _store_in_dict(interp, target, plain_key(interp.run, key), value)
+    elif isinstance(target, Listed) and (own := target.own("__setitem__")) is not None:
+        interp.call(interp.bind(own, target), [key, value], {})
     elif isinstance(target, list):
         key = plain_key(interp.run, key)
         if isinstance(key, int) and -len(target) <= key < len(target):

@@ -102,6 +102,12 @@ def dtype_name(value: Value, default: str) -> str:
     return default
 
 
+def of_objects(dtype: Value) -> bool:
+    """Whether a type says that an array holds objects of any kind."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", "")
+    return name in ("object", "object_", "O")
+
+
 def promote(left: str, right: str) -> str:
     """Return the type of an operation on two arrays, as NumPy promotes them."""
     if left == right:
@@ -233,6 +239,8 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
         if isinstance(value, SomeNumber):
             return Array((), wanted or ("int64" if isinstance(value, Length) else "float64"))
         return value
+    if of_objects(dtype) and isinstance(value, (list, tuple)) and not _holds_numbers(value):
+        return list(value)
     unsized = getattr(value, "unsized", None)
     picture = None if unsized is None else unsized(run, wanted)
     if picture is not None:
@@ -245,6 +253,13 @@ def make(run: Run, value: Value, dtype: Value = None, *_: Value, **__: Value) ->
     seen = getattr(value, "storage", None) if run.on_cpu else None
     keeps = None if seen is None else run.storage(seen.nbytes)
     return Array(shape, wanted or kind, known_data(value), keeps)
+
+
+def _holds_numbers(items: Sequence[Value]) -> bool:
+    """Whether items are no objects that are kept as they are, such as tensors."""
+    objects = (item is None or (isinstance(item, Native) and not isinstance(item, Array))
+               for item in items[:MAX_DATA])  # fmt: skip
+    return not any(objects)
 
 
 def known_data(value: Value) -> Value:

@@ -37,6 +37,7 @@ from gpuconsole.preflight.interpreter.numpy.array import (
     dtype_name,
     extents,
     make,
+    of_objects,
     spread,
 )
 from gpuconsole.preflight.interpreter.numpy.random import RandomModule
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 Call = Callable[..., Value]
+MAX_OBJECTS = 10_000
+"""Objects of an array of objects, which is a list here."""
 MAX_PLACES = 15
 """Decimals to which a number is rounded."""
 
@@ -63,7 +66,13 @@ def _filled(default: str, *, valued: bool = False) -> Call:
             kind = "int64" if number else getattr(args[0], "dtype", "float64")
             kind = "bool" if isinstance(args[0], bool) else kind
         sizes = extents(run, shape)
-        return sizes if isinstance(sizes, Unknown) else Array(sizes, dtype_name(wanted, kind))
+        if isinstance(sizes, Unknown):
+            return sizes
+        if of_objects(wanted):
+            first = args[0] if valued and args else None
+            several = len(sizes) != 1 or not 0 <= sizes[0] <= MAX_OBJECTS
+            return run.unknown("an array of objects") if several else [first] * sizes[0]
+        return Array(sizes, dtype_name(wanted, kind))
 
     return build
 

@@ -13,6 +13,7 @@ from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.equality import same
 from gpuconsole.preflight.interpreter.domain.mappings import Mapping, mapping_of
 from gpuconsole.preflight.interpreter.domain.python_values import Lazy
+from gpuconsole.preflight.interpreter.domain.sequences import Listed
 from gpuconsole.preflight.interpreter.domain.string_sets import DrawnText
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
@@ -29,7 +30,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine import evaluations
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
-from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum
+from gpuconsole.preflight.interpreter.stdlib import dataclasses_enum, function_tools
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -172,6 +173,7 @@ def collections() -> Namespace:
     }
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     names["UserDict"] = NativeClass(Mapping, "dict")
+    names["UserList"] = NativeClass(Listed, "list")
     kinds = ("Iterable", "Mapping", "Sequence", "Callable", "MutableMapping", "Iterator", "Sized",
              "Generator", "Hashable", "Set", "Container")  # fmt: skip
     names["abc"] = Namespace("collections.abc", {k: NativeClass(Native, k) for k in kinds})
@@ -418,4 +420,14 @@ def functools() -> Namespace:
              "cmp_to_key": _keep, "update_wrapper": lambda run, function, *_: function}  # fmt: skip
     names: dict[str, Value] = {k: NativeFunction(v, k) for k, v in table.items()}
     fixed = NativeClass(Partial, "partial")
-    return Namespace("functools", {**names, "partial": fixed})
+    return Namespace(
+        "functools",
+        {
+            **names,
+            "partial": fixed,
+            "singledispatch": NativeFunction(function_tools.dispatch, "singledispatch"),
+            "singledispatchmethod": NativeFunction(
+                function_tools.method_dispatch, "singledispatch"
+            ),
+        },
+    )

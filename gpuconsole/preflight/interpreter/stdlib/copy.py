@@ -57,4 +57,6 @@ def _shallow(value: Native) -> Native:
     copy = type(value)()
     copy.__dict__.update(value.__dict__)
     copy.attrs = dict(value.attrs)
+    if isinstance(copy, list) and isinstance(value, list):
+        copy.extend(value)
     return copy

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuconsole.preflight.interpreter.domain import keys, mappings, strings
+from gpuconsole.preflight.interpreter.domain import keys, mappings, sequences, strings
 from gpuconsole.preflight.interpreter.domain.values import (
     Function,
     Native,
@@ -44,7 +44,7 @@ def names(interp: Interpreter) -> dict[str, Value]:
         "__import__": lambda run, name, *_, **__: _import(interp, name),
         "property": _property, "staticmethod": _kind("static"), "classmethod": _kind("class"),
         "type": lambda run, *args: _type(interp, *args), "delattr": _delattr,
-        "issubclass": lambda run, cls, kinds: _issubclass(run, cls, kinds),
+        "issubclass": lambda run, cls, kinds: is_subclass(run, cls, kinds),
         "frozenset": lambda run, items=(): frozenset(
             item for item in interp.iterate(items) if keys.is_key(item)),
         "format": lambda run, value, spec="": strings.shown(run.interp, value, spec),
@@ -192,7 +192,8 @@ def _delattr(run: Run, value: Value, name: Value) -> None:
         value.attrs.pop(name, None)
 
 
-def _issubclass(run: Run, cls: Value, kinds: Value) -> Value:
+def is_subclass(run: Run, cls: Value, kinds: Value) -> Value:
+    """Stand for `issubclass`."""
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
         if isinstance(cls, UserClass):
             if kind in cls.mro():
@@ -215,9 +216,10 @@ def _issubclass(run: Run, cls: Value, kinds: Value) -> Value:
 
 
 def class_bases(listed: list[Value]) -> list[Value]:
-    """Return the bases of a class as the interpreter has them: `dict` is a mapping of its own."""
+    """Return the bases of a class as the interpreter has them: `dict` and `list` are of its own."""
     table = {"dict": mappings.Mapping, "OrderedDict": mappings.Mapping,
-             "defaultdict": mappings.Mapping, "NamedTuple": dataclasses_enum.Record}  # fmt: skip
+             "defaultdict": mappings.Mapping, "NamedTuple": dataclasses_enum.Record,
+             "list": sequences.Listed}  # fmt: skip
     bases: list[Value] = []
     for base in listed:
         name = base.name.split(".")[-1] if isinstance(base, NativeFunction) else ""

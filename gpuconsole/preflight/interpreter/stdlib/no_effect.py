@@ -33,7 +33,7 @@ OPAQUE = frozenset([
     "urllib", "requests", "queue", "multiprocessing",
     "decimal", "fractions", "numbers", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
-    "datetime", "hashlib", "zlib", "base64", "operator", "statistics", "unicodedata", "textwrap",
+    "datetime", "hashlib", "zlib", "base64", "statistics", "unicodedata", "textwrap",
 ])  # fmt: skip
 """Standard modules with results that reading the script cannot determine."""
 

@@ -32,6 +32,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib import (
     collections_itertools,
     dataclasses_enum,
+    function_tools,
     futures,
     no_effect,
     os_listing,
@@ -76,7 +77,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "io": stdlib_io.io, "codecs": stdlib_io.codecs,
         "string": _string, "re": stdlib_re.namespace, "regex": stdlib_re.namespace,
         "bisect": small_modules.bisect,
-        "heapq": small_modules.heapq,
+        "heapq": small_modules.heapq, "operator": function_tools.operator,
         "struct": small_modules.structs,
         "pickle": small_modules.pickle, "csv": stdlib_csv.namespace,
         "inspect": lambda: _inspecting().inspect(), "ast": lambda: _inspecting().syntax(),

@@ -155,6 +155,7 @@ CODE = {
     "literal": "import ast\nfit(Net(ast.literal_eval(\"{'a': [3, 9]}\")['a'][1]), 32)\n",
     "version": "import yaml\nif yaml.__version__ >= '5.1':\n    fit(Net(9), 32)\n",
     "copyreg": "import copyreg\ncopyreg.pickle(Net, None)\nfit(Net(9), 32)\n",
+    "operator": "import operator\nfit(Net(operator.add(4, 5)), 32)\n",
     "bytes": "fit(Net(len(bytes('123456789', 'utf-8'))), 32)\n",
     "bytearray": "fit(Net(len(bytearray(b'123456789'))), 32)\n",
     "descriptor": "class Lazy:\n"
@@ -172,7 +173,7 @@ def test_code_that_looks_at_code(scan: Scan, code: str) -> None:
 
 
 UNREAD = {
-    "operator": "import operator\nfit(Net(operator.add(4, 5)), 32)\n",
+    "statistics": "import statistics\nfit(Net(statistics.mode([9, 9, 4])), 32)\n",
     "typer": "import typer\ndef main(width: int = 9):\n    fit(Net(width), 32)\ntyper.run(main)\n",
     "fire": "import fire\ndef main(width=9):\n    fit(Net(width), 32)\nfire.Fire(main)\n",
 }

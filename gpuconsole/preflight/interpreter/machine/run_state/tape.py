@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Literal, NamedTuple
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.preflight.memory.trace import Ledger
+from gpuconsole.preflight.memory.trace import Kind, Ledger
 
 
 class LayerCall(NamedTuple):
@@ -39,8 +39,9 @@ class Tape:
     bytes_done: float = 0.0
 
     def kept(self) -> int:
-        """Return the bytes alive of what scripts make and may keep: tensors, and weights."""
-        return self.ledger.live("activations") + self.ledger.live("parameters")
+        """Return the bytes alive of what scripts make and may keep: tensors, weights, gradients."""
+        kinds: tuple[Kind, ...] = ("activations", "parameters", "gradients")
+        return sum(self.ledger.live(kind) for kind in kinds)
 
     def close_cycle(self) -> None:
         """Take what was counted since the last cycle as that of one cycle."""

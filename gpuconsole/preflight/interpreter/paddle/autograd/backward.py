@@ -248,8 +248,8 @@ class _Pass:
                 self.groups.clear()
             return
         earlier = leaf.grad
-        if earlier is None or earlier.rows:
-            if earlier is not None:
+        if earlier is None or earlier.rows or earlier.emptied:
+            if earlier is not None and earlier.rows:
                 grad = self._joined(_as_gradient(earlier), grad)
             leaf.grad = Tensor(leaf.shape, leaf.dtype, grad.storage)
             leaf.grad.rows = grad.rows
@@ -307,7 +307,7 @@ def _hooked(run: Run, hook: object, grad: Gradient | None, nbytes: int) -> Gradi
     """Call a hook on a gradient; it returns another, or None to leave it."""
     if grad is None:
         return None
-    shown = Tensor((nbytes // 4,), "float32", grad.storage)
+    shown = Tensor((nbytes // 4,), "float32", grad.storage, stop_gradient=False)
     returned = run.interp.call(hook, [shown], {})
     if not isinstance(returned, Tensor):
         return grad

@@ -373,9 +373,8 @@ class Layer(Branch):
     @exposed.method("clear_gradients")
     def do_clear_gradients(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, or let them go."""
-        if set_to_zero is False:
-            for _, parameter in self.parameters():
-                parameter.grad = None
+        for _, parameter in self.parameters():
+            parameter.clear_gradient(zero=set_to_zero is not False)
 
     @exposed.method("zero_grad")
     def do_zero_grad(self, run: Run, set_to_none: Value = True) -> None:

@@ -64,8 +64,7 @@ def _same(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
 
 
 def _clear_gradient(run: Run, x: Tensor, set_to_zero: Value = True) -> None:
-    if x.grad is not None and (set_to_zero is False or x.grad.rows):
-        x.grad = None
+    x.clear_gradient(zero=set_to_zero is not False)
 
 
 def _set_value(run: Run, x: Tensor, value: Value) -> None:
@@ -178,10 +177,17 @@ def _name(run: Run, x: Tensor) -> Value:
     return x.name
 
 
+def _grad(run: Run, x: Tensor) -> Value:
+    """Give the gradient: to Paddle what a script computes with it can be derived again."""
+    if x.grad is not None:
+        x.grad.stop_gradient = False
+    return x.grad
+
+
 PROPERTIES: dict[str, Callable[[Run, Tensor], Value]] = {
     "shape": lambda run, x: list(x.shape), "ndim": lambda run, x: len(x.shape),
     "size": lambda run, x: x.size, "dtype": lambda run, x: DType(x.dtype),
-    "grad": lambda run, x: x.grad, "T": turned, "name": _name,
+    "grad": _grad, "T": turned, "name": _name,
     "stop_gradient": lambda run, x: x.stop_gradient, "place": lambda run, x: "place",
     "trainable": lambda run, x: not x.stop_gradient, "data": lambda run, x: x,
     "is_leaf": lambda run, x: x.node is None, "mT": manipulation.matrix_turned,

@@ -25,7 +25,7 @@ class Tensor(Native):
 
     label = "Tensor"
     hashed_as_itself = True
-    __slots__ = ("dtype", "grad", "high", "hooks", "name", "node", "numbers", "rows",
+    __slots__ = ("dtype", "emptied", "grad", "high", "hooks", "name", "node", "numbers", "rows",
                  "shape", "slot", "stop_gradient", "storage", "strided", "trainable")  # fmt: skip
 
     def __init__(
@@ -42,6 +42,8 @@ class Tensor(Native):
         self.strided = False
         self.trainable = False
         self.rows = False
+        self.emptied = False
+        """Of a gradient, whether it was zeroed: the next takes its place, nothing is added."""
         self.hooks: list[Value] | None = None
         self.name = ""
         self.high: int | None = None
@@ -55,6 +57,13 @@ class Tensor(Native):
     def forget(self) -> None:
         """Forget the numbers: something else was written into it."""
         self.numbers = None
+
+    def clear_gradient(self, *, zero: bool) -> None:
+        """Zero the gradient, which keeps its memory, or let it go; rows always go."""
+        if self.grad is not None and (not zero or self.grad.rows):
+            self.grad = None
+        elif self.grad is not None:
+            self.grad.emptied = True
 
     @property
     def nbytes(self) -> int:

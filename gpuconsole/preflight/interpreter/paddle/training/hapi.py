@@ -14,7 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Value,
     first_unknown,
 )
-from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+from gpuconsole.preflight.interpreter.machine.run_state.run import SMALL, Run
 from gpuconsole.preflight.interpreter.paddle.autograd.backward import backward
 from gpuconsole.preflight.interpreter.paddle.autograd.grad_mode import NoGrad
 from gpuconsole.preflight.interpreter.paddle.io import saving
@@ -25,6 +25,9 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.paddle.training.amp import AutoCast, GradScaler, decorate
 from gpuconsole.preflight.interpreter.paddle.training.metrics import Quiet
 from gpuconsole.preflight.interpreter.paddle.training.optimizers import Optimizer
+
+MAX_EPOCHS = 4
+"""Epochs of a `fit` that are followed where the script's own callbacks keep something."""
 
 
 class InputSpec(Native):
@@ -133,22 +136,34 @@ class Model(Native):
             return
         sizes = _listed(batch_size)
         every = accumulate_grad_batches if isinstance(accumulate_grad_batches, int) else 1
-        repeats = int(epochs != 1)
-        run.repeats += repeats
-        self._epoch(run, self._loader(run, train_data, sizes[0]), every)
-        run.repeats -= repeats
-        if _saves(callbacks, save_dir):
-            self.do_save(run)
-        if eval_data is not None:
-            self.do_evaluate(run, eval_data, sizes[-1])
+        own = _Callbacks(run, self, callbacks)
+        loader = self._loader(run, train_data, sizes[0])
+        own.run("on_train_begin", own.logs())
+        for epoch in range(min(epochs, MAX_EPOCHS) if isinstance(epochs, int) else MAX_EPOCHS):
+            repeats = int(epochs != 1)
+            run.repeats += repeats
+            own.run("on_epoch_begin", epoch, own.logs())
+            self._epoch(run, loader, every, own)
+            run.repeats -= repeats
+            if _saves(callbacks, save_dir):
+                self.do_save(run)
+            own.run("on_epoch_end", epoch, own.logs())
+            if eval_data is not None:
+                self.do_evaluate(run, eval_data, sizes[-1])
+                own.run("on_eval_end", own.logs())
+            if not own.keep_more(last=epoch + 1 == MAX_EPOCHS and epochs != MAX_EPOCHS):
+                break
+        own.run("on_train_end", own.logs())
 
-    def _epoch(self, run: Run, loader: Loader, every: int) -> None:
+    def _epoch(self, run: Run, loader: Loader, every: int, own: _Callbacks) -> None:
         """Train on the batches of a loader; the optimizer steps after so many of them."""
         step = 0
         for data in loader.iterate(run.interp):
             parts = _flat(data)
+            own.run("on_train_batch_begin", step, own.logs())
             step += 1  # noqa: SIM113 - enumerate's tuple would keep a batch
             self._train(run, parts[: self.inputs], parts[self.inputs :], step % every == 0)
+            own.run("on_train_batch_end", step - 1, own.logs())
 
     def _loader(self, run: Run, data: Value, batch_size: Value) -> Loader:
         if isinstance(data, Loader):
@@ -251,6 +266,40 @@ class Model(Native):
         return [run.unknown("predicted values")]
 
 
+class _Callbacks:
+    """The callbacks of a `fit` that the script has written itself."""
+
+    def __init__(self, run: Run, model: Model, callbacks: Value) -> None:
+        self._run = run
+        self._own = [callback for callback in _listed(callbacks)
+                     if isinstance(callback, Native) and callback.cls is not None]  # fmt: skip
+        self._kept: int | None = None
+        for callback in self._own:
+            callback.attrs["model"] = model
+
+    def logs(self) -> Value:
+        """Return what they are handed of a training's figures."""
+        return self._run.unknown("the figures of a training")
+
+    def run(self, name: str, *args: Value) -> None:
+        """Call them where they have a method of that name."""
+        interp = self._run.interp
+        for callback in self._own:
+            method = callback.cls.find(name) if callback.cls is not None else None
+            if isinstance(method, Function):
+                interp.call(interp.bind(method, callback), [*args], {})
+
+    def keep_more(self, *, last: bool) -> bool:
+        """Whether more is kept than while steps were followed, or after the epoch before."""
+        progress = self._run.progress
+        held = self._run.tape.kept()
+        before, self._kept = self._kept, held
+        more = held - (before if before is not None else progress.held or 0)
+        if last and before is not None and more > SMALL:
+            progress.growth_by_epoch = more
+        return bool(self._own) and more > SMALL
+
+
 class Checkpoint(Quiet):
     """`paddle.callbacks.ModelCheckpoint`."""
 
@@ -274,8 +323,7 @@ def _saves(callbacks: Value, save_dir: Value) -> bool:
 def _clear(network: Value) -> None:
     """`Layer.clear_gradients`: gradients are zeroed where they lie; rows go."""
     for _, parameter in network.parameters():
-        if parameter.grad is not None and parameter.grad.rows:
-            parameter.grad = None
+        parameter.clear_gradient(zero=True)
 
 
 def _arguments(network: Value) -> int:

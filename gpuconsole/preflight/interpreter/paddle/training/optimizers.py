@@ -265,8 +265,7 @@ class Optimizer(Native):
     def do_clear_grad(self, run: Run, set_to_zero: Value = True) -> None:
         """Zero the gradients, which keeps their memory, or let them go; rows always go."""
         for parameter in self.parameters():
-            if parameter.grad is not None and (set_to_zero is False or parameter.grad.rows):
-                parameter.grad = None
+            parameter.clear_gradient(zero=set_to_zero is not False)
 
     do_clear_gradients = do_clear_grad
 
