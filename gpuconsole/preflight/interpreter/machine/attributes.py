@@ -354,13 +354,26 @@ def _set_on_tensor(interp: Interpreter, target: Tensor, name: str, value: Value)
     elif name == "trainable" and isinstance(value, bool):
         target.stop_gradient = not value
     elif name in ("grad", "_grad") and (value is None or isinstance(value, Tensor)):
-        target.grad = value
+        _set_gradient(interp, target, value)
     elif name == "name" and isinstance(value, str):
         target.name = value
     elif name in table.methods:
         interp.run.block(interp.run.unknown(f"{name} of one tensor is replaced"))
     elif name not in table.properties:
         vars(target).setdefault("attrs", {})[name] = value
+
+
+def _set_gradient(interp: Interpreter, target: Tensor, value: Tensor | None) -> None:
+    """Copy what is given into the gradient, into its memory where it has some."""
+    if value is None:
+        target.grad = None
+        return
+    before = target.grad
+    if before is not None and before.nbytes == value.nbytes:
+        before.emptied = False
+        return
+    storage = interp.run.storage(value.nbytes, "gradients")
+    target.grad = Tensor(value.shape, value.dtype, storage)
 
 
 def _set_on_library_class(

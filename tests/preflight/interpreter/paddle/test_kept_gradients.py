@@ -83,6 +83,57 @@ def test_norms_that_are_listed_hold_the_gradients_of_all_steps(
     assert "memory grows by 0.15 MiB a step" in estimate.unknowns[0].reason
 
 
+@pytest.mark.parametrize(
+    ("code", "each", "measured"),
+    [
+        (
+            "for p in params: p.register_hook(lambda g: paddle.clip(g, -0.1, 0.1))",
+            "pass",
+            3233608,
+        ),
+        (
+            "def seen(g):\n    k[:] = [g.sum(1), g.shape.index(200)]\n"
+            "params[0].register_hook(seen)",
+            "pass",
+            2116008,
+        ),
+        (
+            "def look(layer, given, out):\n"
+            "    out.register_hook(lambda g: k.append(float(g.mean([0, 1]))))\n"
+            "net[2].register_forward_post_hook(look)",
+            "pass",
+            2115208,
+        ),
+    ],
+)
+def test_a_hook_sees_a_gradient_of_its_shape_and_what_it_gives_back_holds_it(
+    scan: Scan, code: str, each: str, measured: int
+) -> None:
+    estimate = scan(TRAINING.format(code=code, each=each)).estimate(backend="cpu")
+    assert not estimate.errors
+    assert estimate.memory is not None
+    assert estimate.memory.tensors_peak_mib * 2**20 == pytest.approx(measured, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("each", "measured"),
+    [
+        ("for p in params: p.grad = paddle.zeros(p.shape)", 2115208),
+        (
+            "opt.clear_grad(set_to_zero=False)\n"
+            "    flat = paddle.zeros([6 * 40200])\n"
+            "    for i in range(6):\n"
+            "        params[2 * i].grad = flat[i * 40200:i * 40200 + 40000].reshape([200, 200])",
+            3076008,
+        ),
+    ],
+)
+def test_a_gradient_that_is_set_is_copied(scan: Scan, each: str, measured: int) -> None:
+    estimate = scan(TRAINING.format(code="", each=each)).estimate(backend="cpu")
+    assert estimate.memory is not None
+    assert estimate.memory.tensors_peak_mib * 2**20 == pytest.approx(measured, rel=0.01)
+
+
 EPOCH = "def on_epoch_end(self, epoch, logs=None): self.kept{} copy.deepcopy(net.state_dict())"
 
 

@@ -319,6 +319,6 @@ class Run:
         grows without end."""
         progress = self.progress
         before, progress.held = progress.held, self.tape.kept()
-        more = progress.held - before if before is not None and progress.optimizers else 0
+        more = progress.held - before if before is not None and progress.backwards else 0
         progress.growing = progress.growing + 1 if more > SMALL else 0
         progress.growth = max(more, 0)

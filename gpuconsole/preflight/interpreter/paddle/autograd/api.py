@@ -66,13 +66,13 @@ class Hook(Native):
     def __init__(self) -> None:
         super().__init__()
         self.hooks: list[Value] = []
-        self.function: Value = None
+        self.hook: Value = None
+        """What is called, and the shape and the type of the gradients that it is called with."""
 
     @exposed.method("remove")
     def do_remove(self, run: Run) -> Value:
         """Take the hook off."""
-        if self.function in self.hooks:
-            self.hooks.remove(self.function)
+        self.hooks[:] = [hook for hook in self.hooks if hook is not self.hook]
         return True
 
 
@@ -87,8 +87,8 @@ def register_hook(run: Run, x: Tensor, function: Value) -> Value:
     else:
         x.hooks = x.hooks if x.hooks is not None else []
         helper.hooks = x.hooks
-    helper.function = function
-    helper.hooks.append(function)
+    helper.hook = (function, x.shape, x.dtype)
+    helper.hooks.append(helper.hook)
     return helper
 
 

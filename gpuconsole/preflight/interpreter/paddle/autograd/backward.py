@@ -24,6 +24,7 @@ from gpuconsole.preflight.memory.trace import Kind, Storage
 from gpuconsole.preflight.meta.autograd.graph import in_degrees, on_a_way, reachable
 
 if TYPE_CHECKING:
+    from gpuconsole.preflight.interpreter.domain.values import Value
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 BESIDE = 2
@@ -167,7 +168,7 @@ class _Pass:
             grads[slot] = self._whole(id(node), slot, grads[slot])
         for slot in node.hooks:
             for hook in node.hooks[slot]:
-                grads[slot] = _hooked(run, hook, grads[slot], node.outputs[slot])
+                grads[slot] = _hooked(run, hook, grads[slot])
         for slot, grad in enumerate(grads):
             if (id(node), slot) in self.wanted and grad is not None:
                 self.found[id(node), slot] = grad
@@ -226,7 +227,7 @@ class _Pass:
         if grad is None or leaf is None:
             return
         for hook in leaf.hooks or ():
-            changed = _hooked(self.run, hook, grad, leaf.nbytes)
+            changed = _hooked(self.run, hook, grad)
             grad = changed if changed is not None else grad
         if self.targets is not None:
             if _where(leaf) in self.wanted:
@@ -253,6 +254,9 @@ class _Pass:
                 grad = self._joined(_as_gradient(earlier), grad)
             leaf.grad = Tensor(leaf.shape, leaf.dtype, grad.storage)
             leaf.grad.rows = grad.rows
+            if grad.behind is not None:
+                # What a hook computed is derived from the gradient that it was called with.
+                leaf.grad.node = grad.behind
 
     def _needed(self, roots: Sequence[Node]) -> set[int] | None:
         """Return the nodes and leaves on a way to a target; None where all are."""
@@ -303,16 +307,19 @@ def _as_gradient(tensor: Tensor) -> Gradient:
     return gradient
 
 
-def _hooked(run: Run, hook: object, grad: Gradient | None, nbytes: int) -> Gradient | None:
+def _hooked(run: Run, hook: Value, grad: Gradient | None) -> Gradient | None:
     """Call a hook on a gradient; it returns another, or None to leave it."""
     if grad is None:
         return None
-    shown = Tensor((nbytes // 4,), "float32", grad.storage, stop_gradient=False)
-    returned = run.interp.call(hook, [shown], {})
+    function, shape, dtype = hook
+    returned = run.interp.call(
+        function, [Tensor(shape, dtype, grad.storage, stop_gradient=False)], {}
+    )
     if not isinstance(returned, Tensor):
         return grad
     changed = Gradient(returned.storage)
     changed.maker = grad.maker
+    changed.behind = returned.node
     return changed
 
 

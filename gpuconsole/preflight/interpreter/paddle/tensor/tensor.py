@@ -175,7 +175,7 @@ class Node:
 class Gradient:
     """A gradient on its way: its block, and whether its elements are out of order."""
 
-    __slots__ = ("maker", "rows", "storage", "strided")
+    __slots__ = ("behind", "maker", "rows", "storage", "strided")
 
     def __init__(self, storage: Storage, strided: bool = False) -> None:
         self.storage = storage
@@ -183,6 +183,8 @@ class Gradient:
         self.rows = False
         self.maker: tuple[Node, int] | None = None
         """The node behind it, where gradients of gradients are asked for."""
+        self.behind: Node | None = None
+        """The node behind what a hook returned in its place: it keeps what that computed with."""
 
 
 def as_shape(value: Value) -> tuple[int, ...]:
