@@ -269,7 +269,8 @@ class History:
 
     def __init__(self) -> None:
         self._tracks: dict[str, _Track] = {}
-        self._hosts: dict[str, Host] = {}
+        self._fed: Sequence[Host] = ()
+        """The fleet as it was fed last."""
         self._home: dict[str, str] = {}
         """Device UUID to the host it was last seen on."""
         self.every_s = 1.0
@@ -278,13 +279,14 @@ class History:
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
         every = self.every_s = sampling_s(sum([len(host.devices) for host in hosts]))
-        before, tracks = self._hosts, self._tracks
-        for place, host in enumerate(hosts):
-            name = host.name
-            if before.get(name) is host:
+        tracks, before = self._tracks, self._fed
+        # A host that has only moved to another place is looked at again, and brings nothing new.
+        fed = before if len(before) == len(hosts) else (None,) * len(hosts)
+        self._fed = hosts
+        for place, (host, same) in enumerate(zip(hosts, fed, strict=True)):
+            if host is same:
                 continue
-            before[name] = host
-            at, track = host.sampled_at, tracks.get(name)
+            at, track = host.sampled_at, tracks.get(host.name)
             if at is None:
                 continue
             # The hosts of a large fleet take turns, of which each is long.
@@ -294,7 +296,6 @@ class History:
         if len(self._tracks) > len(hosts):
             names = {host.name for host in hosts}
             self._tracks = {name: track for name, track in self._tracks.items() if name in names}
-            self._hosts = {name: host for name, host in self._hosts.items() if name in names}
 
     def device(self, uuid: str, metric: DeviceMetric, start: float, end: float) -> Series:
         """Return a device's figure from `start` to `end`; empty for one never seen."""
