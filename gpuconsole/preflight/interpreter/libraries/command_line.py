@@ -1,4 +1,4 @@
-"""Options of a command line, whichever library declares them: reading and converting words."""
+"""Options of a command line: reading and converting words."""
 
 from __future__ import annotations
 

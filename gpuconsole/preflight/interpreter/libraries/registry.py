@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -64,16 +63,8 @@ def _networks(values: Iterable[Value]) -> bool:
 def _modules(run: Run) -> dict[str, Callable[[], Namespace]]:
     return {
         **stdlib_registry.modules(run), "argparse": argparse.namespace,
-        "click": lambda: _click().click(run),
-        "pydantic": _pydantic, "scipy": _scipy,
+        "scipy": _scipy,
     }  # fmt: skip
-
-
-def _click() -> ModuleType:
-    # Few scripts need it, and every estimate would pay for loading it.
-    from gpuconsole.preflight.interpreter.libraries import click
-
-    return click
 
 
 def _scipy() -> Namespace:
@@ -88,13 +79,6 @@ def _scipy() -> Namespace:
         "savemat": NativeFunction(stdlib_registry.quiet_function, "savemat"),
     }
     return Namespace("scipy", {"io": Namespace("scipy.io", names)})
-
-
-def _pydantic() -> Namespace:
-    # As command lines are.
-    from gpuconsole.preflight.interpreter.libraries import pydantic
-
-    return pydantic.namespace()
 
 
 def _set_up_with(name: str, run: Run) -> Namespace | None:

@@ -15,7 +15,7 @@ from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import array as numpy_array
 from gpuconsole.preflight.interpreter.numpy import indexing_sorting
 from gpuconsole.preflight.interpreter.paddle import device_utils
-from gpuconsole.preflight.interpreter.paddle.io import catalogue, dataloader, legacy_reader, saving
+from gpuconsole.preflight.interpreter.paddle.io import catalogue, dataloader, saving
 from gpuconsole.preflight.interpreter.paddle.nn import namespace as nn_names
 from gpuconsole.preflight.interpreter.paddle.nn.param_attr import Attr
 from gpuconsole.preflight.interpreter.paddle.source_modules import Written
@@ -113,8 +113,6 @@ def paddle(run: Run) -> Namespace:
         "device": device,
         "static": static_graph.namespace({"create_parameter": _create}),
         **tensor_api.namespaces(),
-        "batch": NativeFunction(legacy_reader.batch, "paddle.batch"),
-        "reader": legacy_reader.namespace(),
         **signal.names(run),
         "__version__": "3.3.1",
         **_classes({"iinfo": indexing_sorting.Limits, "finfo": indexing_sorting.Limits}),

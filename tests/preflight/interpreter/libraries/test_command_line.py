@@ -169,51 +169,6 @@ def test_a_wrong_command_line_is_a_fault(
     assert message in errors[0].message
 
 
-@pytest.mark.parametrize("words", ["", "--batch-size 24", "-b 24"])
-def test_click(same: Same, words: str) -> None:
-    default = 24 if not words else 3
-    text = f"""
-import click
-@click.command(context_settings=dict(show_default=True))
-@click.option('--batch-size', '-b', 'batch', default={default}, help='x')
-@click.option('--lr', type=float, default=0.1)
-@click.option('--amp/--no-amp', default=False)
-@click.option('--kind', type=click.Choice(['a', 'b']), default='a')
-@click.option('--depth', type=click.INT, multiple=True)
-@click.argument('width', type=int, default=40)
-def main(batch, lr, amp, kind, depth, width):
-    assert lr == 0.1 and amp is False and kind == 'a' and not depth
-    fit(Net(width), batch)
-if __name__ == '__main__':
-    main()
-"""
-    same(text, 40, 24, *words.split())
-
-
-def test_click_groups_and_direct_calls(same: Same) -> None:
-    text = """
-import click
-@click.group()
-@click.option('--debug', is_flag=True)
-@click.pass_context
-def cli(ctx, debug):
-    assert debug
-@cli.command()
-@click.argument('width', type=int)
-@click.option('--batch', required=True, type=click.IntRange(1))
-def train(width, batch):
-    work.callback(width, batch)
-@cli.command('other')
-def other():
-    raise RuntimeError()
-@click.command()
-def work(width, batch):
-    fit(Net(width), batch)
-cli()
-"""
-    same(text, 40, 24, "--debug", "train", "40", "--batch", "24")
-
-
 FIELDS = """
 from dataclasses import dataclass, field, replace, asdict, fields, is_dataclass
 from typing import List, Optional
