@@ -1,13 +1,15 @@
 """Turns of a training loop in which it does something else than in the first ones.
 
 `if epoch % 5 == 4: evaluate(...)` or `layer.trainable = epoch >= 3` need memory that two steps do
-not show. Where such a test depends on the loop's counter alone, the first turn at which it comes
-out differently is followed too, and the one after it.
+not show. Where such a test depends on the loop's counter alone, or on whole numbers that each turn
+computes from it (`stage = min(i // 4, 2)`), the first turn at which one of them comes out differently
+is followed too, and the one after it.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,8 @@ _PLAIN = (
     ast.Subscript, ast.Load, ast.operator, ast.cmpop, ast.boolop, ast.unaryop,
 )  # fmt: skip
 """What a test may be made of: evaluating it changes nothing."""
+_COMPUTING = frozenset({"abs", "bool", "int", "max", "min", "round"})
+"""Built-in functions that it may call."""
 _QUIET = frozenset({
     "print", "info", "debug", "warning", "log", "write", "flush", "format", "item", "float", "int",
     "str", "len", "round", "join", "time", "strftime", "add_scalar", "set_description",
@@ -114,17 +118,17 @@ def rare_turns(
     tests = _tests(node.body, counter.name, interp.run.on_cpu)
     if not tests:
         return
-    seen = [{_truth(interp, test, scope, counter.name, value) for value in counter.values[:turns]}
+    seen = [{_outcome(interp, test, scope, counter.name, value) for value in counter.values[:turns]}
             for test in tests]  # fmt: skip
     for value in _candidates(interp, tests, scope, counter, turns):
-        truths = [_truth(interp, test, scope, counter.name, value) for test in tests]
+        outcomes = [_outcome(interp, test, scope, counter.name, value) for test in tests]
         if all(
-            truth is None or truth in truths_seen
-            for truth, truths_seen in zip(truths, seen, strict=True)
+            outcome is None or outcome in outcomes_seen
+            for outcome, outcomes_seen in zip(outcomes, seen, strict=True)
         ):
             continue
-        for truth, truths_seen in zip(truths, seen, strict=True):
-            truths_seen.add(truth)
+        for outcome, outcomes_seen in zip(outcomes, seen, strict=True):
+            outcomes_seen.add(outcome)
         yield value
         if value + counter.values.step in counter.values:
             yield value + counter.values.step
@@ -140,6 +144,7 @@ def _candidates(
         for part in ast.walk(test)
         if isinstance(part, ast.Constant | ast.Name | ast.Attribute | ast.Subscript | ast.Call)
         and counter.name not in _names(part)
+        and getattr(part, "id", "") not in _COMPUTING
         and isinstance(number := interp.eval(part, scope), int)
         for by in (-2, -1, 0, 1)
     }
@@ -151,7 +156,9 @@ def _candidates(
 
 
 def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
-    """Return the tests in a loop's body that rest on its counter and decide about memory."""
+    """Return what in a loop's body rests on its counter and decides about memory: tests, and numbers
+    that are compared with others."""
+    computed = _computed(body, name)
     tests_found: list[ast.expr] = []
     for statement in body:
         for inner in ast.walk(statement):
@@ -161,8 +168,34 @@ def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
                 tests = [node for node in ast.walk(inner.value) if isinstance(node, ast.Compare)]
             else:
                 continue
-            tests_found += [test for test in tests if name in _names(test) and _is_plain(test)]
+            whole = [_Inlined(computed).visit(copy.deepcopy(test)) for test in tests]
+            tests_found += [test for test in whole if name in _names(test) and _is_plain(test)]
+            compared = {each for test in tests for each in _names(test)}
+            tests_found += [value for each, value in computed.items() if each in compared]
     return tests_found[:MAX_TESTS]
+
+
+def _computed(body: Sequence[ast.stmt], name: str) -> dict[str, ast.expr]:
+    """Return what each turn computes from the counter and names, in terms of the counter."""
+    computed: dict[str, ast.expr] = {}
+    for statement in body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        value = _Inlined(computed).visit(copy.deepcopy(statement.value))
+        if name in _names(value) and _is_plain(value):
+            computed[statement.targets[0].id] = value
+    return computed
+
+
+class _Inlined(ast.NodeTransformer):
+    """Puts what names stand for in their place."""
+
+    def __init__(self, values: dict[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name."""
+        return self._values.get(node.id, node)
 
 
 def _matters(body: Sequence[ast.stmt], on_cpu: bool) -> bool:
@@ -182,7 +215,19 @@ def _matters(body: Sequence[ast.stmt], on_cpu: bool) -> bool:
 
 
 def _is_plain(test: ast.expr) -> bool:
-    return all(isinstance(inner, _PLAIN) or _looks_up(inner) for inner in ast.walk(test))
+    return all(
+        isinstance(inner, _PLAIN) or _looks_up(inner) or _computes(inner)
+        for inner in ast.walk(test)
+    )
+
+
+def _computes(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _COMPUTING
+        and not node.keywords
+    )
 
 
 def _looks_up(node: ast.AST) -> bool:
@@ -200,13 +245,17 @@ def _names(node: ast.AST) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-def _truth(interp: Interpreter, test: ast.expr, scope: Scope, name: str, value: int) -> bool | None:
-    """Return what a test is where the counter has a value; None where that is not known."""
+def _outcome(
+    interp: Interpreter, test: ast.expr, scope: Scope, name: str, value: int
+) -> int | bool | None:
+    """Return what a test, or a whole number, is where the counter has a value; None where that is
+    not known."""
     before = scope.names.get(name)
     scope.names[name] = value
     try:
-        if any(scope.find(name) is None for name in _names(test)):
+        if any(scope.find(name) is None for name in _names(test) - _COMPUTING):
             return None
-        return interp.truth(interp.eval(test, scope))
+        result = interp.eval(test, scope)
+        return result if type(result) is int else interp.truth(result)
     finally:
         scope.names[name] = before

@@ -64,6 +64,27 @@ def test_layers_that_are_trained_from_a_turn_on_have_gradients_and_states(scan: 
     assert peak(scan, always.format(rest="")) < peak(scan, late.format(rest=""))
 
 
+@pytest.mark.parametrize(
+    ("computed", "frozen"),
+    [
+        ("stage = min(turn // 6, 1)", "place > stage"),
+        ("stage = int(turn >= 12)", "place > stage"),
+        ("part = turn // 8\n    both = part == 2", "place > 0 and not both"),
+        ("part = turn // 8\n    stage = part - 1", "place > stage"),
+    ],
+)
+def test_layers_that_are_trained_from_a_stage_on_that_the_turn_tells(
+    scan: Scan, computed: str, frozen: str
+) -> None:
+    staged = LOOP.replace(
+        "for turn in range(20):",
+        f"for turn in range(20):\n    {computed}\n"
+        "    for place, layer in enumerate([net[2], net[0]]):\n"
+        f"        for weight in layer.parameters(): weight.stop_gradient = {frozen}",
+    )
+    assert peak(scan, staged.format(rest="")) == peak(scan, LOOP.format(rest=""))
+
+
 def test_a_report_now_and_then_is_not_followed(scan: Scan) -> None:
     """A loop that only prints has nothing that needs memory: no further turn is walked."""
     outcome = scan(LOOP.format(rest="if turn % 10 == 9: print(turn)")).outcome(None, "cpu")
