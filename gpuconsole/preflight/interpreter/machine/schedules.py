@@ -2,8 +2,8 @@
 
 `if epoch % 5 == 4: evaluate(...)` or `layer.trainable = epoch >= 3` need memory that two steps do
 not show. Where such a test depends on the loop's counter alone, or on whole numbers that each turn
-computes from it (`stage = min(i // 4, 2)`), the first turn at which one of them comes out differently
-is followed too, and the one after it.
+computes from it (`stage = min(i // 4, 2)`), the first turn at which one of them comes out
+differently is followed too, and the one after it.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def _candidates(
 
 
 def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
-    """Return what in a loop's body rests on its counter and decides about memory: tests, and numbers
-    that are compared with others."""
+    """Return what in a loop's body rests on its counter and decides about memory: tests, and
+    numbers that are compared with others."""
     computed = _computed(body, name)
     tests_found: list[ast.expr] = []
     for statement in body:
