@@ -189,6 +189,7 @@ MANIPULATION = [
     Case("mT", "x.mT"),
     Case("swapaxes", "paddle.swapaxes(x, 1, 2)"),
     Case("moveaxis", "paddle.moveaxis(x, 2, 0)"),
+    Case("transpose, the last axes stay", "x.transpose([0, 2, 1]).exp()", "x=f(N,17,64,3)"),
     Case("transpose reshape", "x.transpose([0, 2, 1]).reshape([-1, 17])"),
     Case("transpose add", "x.transpose([0, 2, 1]) + 1.0"),
     Case("transpose relu", "F.relu(x.transpose([0, 2, 1]))"),

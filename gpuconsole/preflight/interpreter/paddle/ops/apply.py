@@ -398,10 +398,13 @@ def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def transpose(run: Run, x: Tensor, order: Sequence[int]) -> Tensor:
-    """Permute axes: a strided view."""
+    """Permute axes: a strided view. Axes behind those that are named stay, as in Paddle."""
     axes = [check_axis(axis, len(x.shape)) for axis in order]
-    if sorted(axes) != list(range(len(x.shape))):
+    if len(axes) > len(x.shape) or len(set(axes)) < len(axes):
         raise ShapeFault(f"transpose of {list(x.shape)} by {list(order)}", x.shape, tuple(order))
+    axes += range(len(axes), len(x.shape))
+    if len(set(axes)) < len(axes):
+        raise TypeError("a transposition that has one axis twice")
     shape = [x.shape[axis] for axis in axes]
     moved = [axis for axis in axes if x.shape[axis] > 1]
     same = moved == sorted(moved)
