@@ -467,8 +467,10 @@ class FleetScreen(ConsoleScreen):
 
     def _draw_empty(self) -> None:
         fleet_map = self.query_one(FleetMap)
-        empty = fleet_map.shown_hosts == 0
-        self.set_class(empty, "-empty")
+        empty, words = fleet_map.shown_hosts == 0, self.query_one("#fleet-empty", Static)
+        # A class of the screen would have the style of every widget worked out again, at each start
+        # twice.
+        fleet_map.display, words.display = not empty, empty
         if empty:
             sentences = empty_fleet(
                 bool(self.picture.snapshot.hosts),
@@ -477,4 +479,4 @@ class FleetScreen(ConsoleScreen):
                 opened=self.console.opened,
             )
             lines = [[(self.ink.say(line), self.ink.text)] for line in sentences]
-            self.query_one("#fleet-empty", Static).update(text(lines), layout=False)
+            words.update(text(lines), layout=False)

@@ -174,8 +174,7 @@ class HostScreen(ConsoleScreen):
 
     def watch_pane(self) -> None:
         """Show another pane below the devices."""
-        for name in PANES:
-            self.set_class(name == self.pane, f"-pane-{name}")
+        self.update_classes({f"-pane-{name}": name == self.pane for name in PANES})
         self.call_after_refresh(self._draw_panels)
 
     # -- drawing ----------------------------------------------------------------------------

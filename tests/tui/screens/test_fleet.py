@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.dom import DOMNode
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.jobs import JobState
@@ -101,6 +102,27 @@ async def test_a_filter_without_a_match_says_what_to_do() -> None:
         await console.press("slash")
         await console.type("rack:r99")
         await console.shows("No hosts match `rack:r99`.", "esc clears the filter.")
+
+
+async def test_the_map_makes_room_for_words_and_no_other_widget_is_styled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(FakeSession()) as console:
+        styled: list[DOMNode] = []
+        screen, update = console.app.screen, console.app.update_styles
+
+        def updating(node: DOMNode, animate: bool = True) -> None:
+            styled.append(node)
+            update(node, animate=animate)
+
+        monkeypatch.setattr(console.app, "update_styles", updating)
+        await console.press("slash")
+        for text, empty in (("rack:r99", True), ("\b" * 8, False)):
+            for letter in text:
+                await console.press("backspace" if letter == "\b" else letter)
+            shown = fleet_map(console).display, screen.query_one("#fleet-empty").display
+            assert shown == (not empty, empty)
+        assert screen not in styled
 
 
 async def test_every_metric_and_density_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,8 +327,7 @@ class SubmitScreen(RecallingScreen):
         """Show the next pane of a narrow terminal."""
         at = PANES.index(self._draft.pane)
         self._draft.pane = PANES[(at + 1) % len(PANES)]
-        for pane in PANES:
-            self.set_class(pane == self._draft.pane, f"-pane-{pane}")
+        self.update_classes({f"-pane-{pane}": pane == self._draft.pane for pane in PANES})
         if self._draft.pane == "form":
             self.query_one(Form).begin()
         self.call_after_refresh(lambda: self.show(self.picture))
