@@ -103,6 +103,10 @@ class Photo(Native):
         tail = () if self.channels is None else (self.channels,)
         return Array((UNKNOWN_SIDE, UNKNOWN_SIDE, *tail), self.dtype)
 
+    def viewed(self, shape: tuple[int, ...], data: Value = None) -> Array:
+        """Return a view with its axes in another order."""
+        return Array(shape, self.dtype)
+
     def unsized(self, run: Run, dtype: str) -> Photo:
         """Return what `np.array` makes: the same, of another type where one is wanted."""
         return Photo(self.channels, dtype or self.dtype)
