@@ -93,7 +93,7 @@ class Ledger:
 class Storage:
     """One block of tensor memory, freed with its last reference."""
 
-    __slots__ = ("index", "ledger", "nbytes")
+    __slots__ = ("__weakref__", "index", "ledger", "nbytes")
 
     def __init__(self, ledger: Ledger, nbytes: int, kind: Kind, place: Place) -> None:
         self.ledger = ledger

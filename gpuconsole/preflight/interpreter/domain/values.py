@@ -54,6 +54,13 @@ class SomeBytes(Unknown):
     """Unknown bytes, such as those of a file."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reshaped(Unknown):
+    """Unknown data in a known shape, as `np.reshape(data, shape)` gives it; of unknown type."""
+
+    shape: tuple[int, ...] = ()
+
+
 class Blocks(list[object]):
     """Memory that lives as long as something that the script holds."""
 

@@ -22,6 +22,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     NativeClass,
     NativeFunction,
     Plain,
+    Reshaped,
     SuperOf,
     Unknown,
     UserClass,
@@ -36,6 +37,7 @@ from gpuconsole.preflight.interpreter.machine import exceptions, instantiation
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import ufuncs_grids
 from gpuconsole.preflight.interpreter.numpy.array import Array, reshaped
+from gpuconsole.preflight.interpreter.numpy.array_methods import as_type
 from gpuconsole.preflight.interpreter.paddle.autograd import grad_mode
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 from gpuconsole.preflight.interpreter.stdlib.no_effect import Silent
@@ -66,6 +68,9 @@ def get_attr(interp: Interpreter, value: Value, name: str) -> Value:
     run = interp.run
     if isinstance(value, DrawnText):
         return string_sets.attribute(run, value, name)
+    if isinstance(value, Reshaped) and name == "astype":
+        array = Array(value.shape, "float64")
+        return NativeFunction(lambda run, kind, **_: as_type(run, array, kind), "astype")
     if isinstance(value, Unknown):
         return plain(value)
     if isinstance(value, Native):

@@ -95,7 +95,7 @@ class Evaluation:
         self._waiting = min(more or 0, left_out.waiting)
         filled = [*_lists(scope), *further]
         lists = [(items, each) for items in filled if (each := self._each(items))]
-        tensors = [tensor for items, each in lists for tensor in _tensors(items[-each:])]
+        tensors = [tensor for items, each in lists for tensor in memory_of(items[-each:])]
         own = sum(tensor.nbytes for tensor in tensors)
         now = None if more is None else more - self._waiting
         self._weight = max(1.0, growth / own) if own else 1.0
@@ -221,7 +221,7 @@ def _extend(
     """
     run, last = interp.run, items[-each:]
     if more is None or each * more > MOST:
-        own = weight * sum(memory.nbytes for memory in _tensors(last))
+        own = weight * sum(memory.nbytes for memory in memory_of(last))
         _unseen(run, int(own) * (UNKNOWN if more is None else more))
         lengths.open_up(run, items, run.unknown("how many batches are kept"))
         return
@@ -246,10 +246,10 @@ def _like(interp: Interpreter, item: Value, weight: float) -> Value:
 
 def nbytes_of(value: Value) -> int:
     """Return how many bytes the tensors in a value take."""
-    return sum(memory.nbytes for memory in _tensors(value))
+    return sum(memory.nbytes for memory in memory_of(value))
 
 
-def _tensors(value: Value) -> Iterator[Storage]:
+def memory_of(value: Value) -> Iterator[Storage]:
     """Give the memory of tensors, and of arrays that are looked at in Paddle's memory."""
     if isinstance(value, Tensor):
         yield value.storage
@@ -257,6 +257,6 @@ def _tensors(value: Value) -> Iterator[Storage]:
         yield value.keeps
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _tensors(part)
+            yield from memory_of(part)
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+        yield from memory_of(list(value.values()))

@@ -26,6 +26,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     OneOf,
     Saved,
+    Reshaped,
     Scope,
     Share,
     SomeInt,
@@ -99,7 +100,7 @@ def name_of(interp: Interpreter, node: ast.Name, scope: Scope) -> Value:
 
 def _attribute(interp: Interpreter, node: ast.Attribute, scope: Scope) -> Value:
     owner = interp.eval(node.value, scope)
-    if isinstance(owner, Unknown) and not isinstance(owner, DrawnText):
+    if isinstance(owner, Unknown) and not isinstance(owner, (DrawnText, Reshaped)):
         return answers.part(interp, node, owner)
     value = interp.get_attr(owner, node.attr)
     return answers.of_owner(interp, node, owner, value) if isinstance(value, Unknown) else value

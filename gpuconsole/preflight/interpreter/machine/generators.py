@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
@@ -23,6 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.frontend import answers
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, BlockExit, returns
+from gpuconsole.preflight.interpreter.machine.evaluations import memory_of
 from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
 from gpuconsole.preflight.interpreter.machine.run_state.batches import LeftOut
 from gpuconsole.preflight.interpreter.numpy.array import Array
@@ -31,6 +33,7 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
     from gpuconsole.preflight.interpreter.machine.run_state.run import Run
+    from gpuconsole.preflight.memory.trace import Storage
 
 Steps = Generator[Value, None, BlockExit | None]
 """The items that a block yields; its result says how the block ended."""
@@ -40,7 +43,8 @@ MAX_FIELDS = 32
 MANY_STEPS = 50_000
 """Steps for items of unknown number; most data have a batch of them."""
 MAX_UNUSED = 4
-"""Batches of arrays that a loop which trains nothing is given; the others are like them."""
+"""Batches that a loop is given which trains nothing and keeps none of them; the others are like
+them."""
 
 
 class Walk(Native):
@@ -88,6 +92,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
     steps = _steps(interp, function.body, scope)
     before, count = run.progress.backwards, 0
     sent: Value = None
+    first: list[ref[Storage]] = []
     while True:
         place = (run.file, run.line)
         run.file = function.file or run.file
@@ -101,12 +106,17 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
             run.file, run.line = place
         count += 1
         heavy = _heavy(held[0])
+        if count == 1:
+            first = [ref(memory) for memory in memory_of(held[0])]
+        elif isinstance(held[0], More) and any(memory() is not None for memory in first):
+            run.block(run.unknown(f"how many items {function.name}() gives, which are kept"))
         sent = yield held.pop()
         unused = (
             run.progress.optimizers > 0
             and run.progress.backwards == before
             and heavy
             and not interp.feeding
+            and not any(memory() is not None for memory in first)
         )
         if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
             why = run.unknown(f"how many items {function.name}() gives")

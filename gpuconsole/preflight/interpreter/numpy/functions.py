@@ -15,6 +15,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Native,
     NativeClass,
     NativeFunction,
+    Reshaped,
     SomeNumber,
     Unknown,
     Value,
@@ -223,6 +224,16 @@ def _method(call: Call) -> Call:
     return function
 
 
+def _reshape(run: Run, value: Value, *args: Value, **kwargs: Value) -> Value:
+    """Reshape an array; unknown data have the shape that is wanted, where it says all extents."""
+    if isinstance(value, Unknown):
+        wanted = args[0] if args else kwargs.get("shape", kwargs.get("newshape"))
+        shape = tuple(wanted) if isinstance(wanted, (list, tuple)) else (wanted,)
+        if all(isinstance(extent, int) and extent >= 0 for extent in shape):
+            return Reshaped(value.file, value.line, value.reason, value.root, shape)
+    return _method(methods.METHODS["reshape"])(run, value, *args, **kwargs)
+
+
 def _reduce(name: str) -> Call:
     call = _method(methods.reduction(name))
 
@@ -369,7 +380,8 @@ def _tables() -> dict[str, Call]:
     table.update({name: _reduce(name) for name in methods.REDUCTIONS})
     # Names of NumPy before 2.0, which the NumPy of a job may still have.
     table["product"], table["round_"] = table["prod"], table["round"]
-    for name in ("reshape", "transpose", "squeeze", "ravel", "repeat", "swapaxes", "argsort",
+    table["reshape"] = _reshape
+    for name in ("transpose", "squeeze", "ravel", "repeat", "swapaxes", "argsort",
                  "nonzero", "cumsum", "cumprod"):  # fmt: skip
         table[name] = _method(methods.METHODS[name])
     table["flatnonzero"] = _method(lambda run, x: Array((Bound(x.size),), "int64"))

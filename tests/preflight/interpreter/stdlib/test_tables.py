@@ -244,3 +244,72 @@ def test_arrays_of_the_project_have_the_shapes_that_numpy_gives_them(tmp_path: P
     assert {name: found[name].shape for name in real} == real
     assert found["names"] == ["x", "y"]
     assert (found["x"].dtype, found["y"].dtype, found["c"].dtype) == ("float32", "int64", "float32")
+
+
+UNREAD = """
+import gzip
+import json
+import random
+import numpy as np
+import paddle
+import paddle.nn as nn
+
+pictures, labels = {data}
+assert len(pictures) == len(labels)
+order = list(range(len(pictures)))
+
+def batches():
+    random.shuffle(order)
+    held, classes = [], []
+    for place in order:
+        held.append(np.reshape(pictures[place], [1, 28, 28]).astype("float32"))
+        classes.append(np.reshape(labels[place], [1]).astype("int64"))
+        if len(held) == 50:
+            yield np.array(held), np.array(classes)
+            held, classes = [], []
+    if held:
+        yield np.array(held), np.array(classes)
+
+net = nn.Sequential(nn.Conv2D(1, 8, 3), nn.Flatten(), nn.Linear(8 * 26 * 26, 10))
+opt = paddle.optimizer.Adam(parameters=net.parameters())
+for epoch in range(3):
+    for x, y in {walked}:
+        loss = nn.functional.cross_entropy(net(paddle.to_tensor(x)), paddle.to_tensor(y))
+        loss.backward()
+        opt.step()
+        opt.clear_grad()
+"""
+FILE = "json.load(gzip.open('digits.json.gz'))"
+KNOWN = "[np.zeros(784)] * 1000, [np.zeros(1)] * 1000"
+
+
+def test_batches_of_a_file_that_is_not_read_have_the_shape_that_the_script_gives_them(
+    scan: Callable[..., Analysis],
+) -> None:
+    unread = scan(UNREAD.format(data=FILE, walked="batches()")).estimate(backend="cpu")
+    known = scan(UNREAD.format(data=KNOWN, walked="batches()")).estimate(backend="cpu")
+    assert unread.memory is not None
+    assert known.memory is not None
+    assert unread.memory.tensors_peak_mib == known.memory.tensors_peak_mib
+
+
+@pytest.mark.parametrize(
+    "walked", ["list(batches())", "[b for b in batches()]", "sorted(batches(), key=id)"]
+)
+def test_all_batches_of_an_unknown_number_at_once_are_unknown(
+    scan: Callable[..., Analysis], walked: str
+) -> None:
+    text = UNREAD.format(data=FILE, walked=walked)
+    arrays = scan(text).estimate(backend="cpu")
+    assert arrays.memory is not None, "arrays that are held are not memory of a device"
+    tensors = text.replace("yield np.array(held), ", "yield paddle.to_tensor(np.array(held)), ")
+    found = scan(tensors).estimate(backend="cpu")
+    assert found.memory is None
+    assert not found.errors
+
+
+def test_unread_data_have_no_type_until_the_script_says_one(scan: Callable[..., Analysis]) -> None:
+    text = UNREAD.format(data=FILE, walked="batches()").replace('.astype("float32")', "")
+    found = scan(text).estimate(backend="cpu")
+    assert found.memory is None
+    assert not found.errors

@@ -43,9 +43,13 @@ def dtype_of(run: Run, value: Value, default: str = "") -> str:
 
 def to_tensor(run: Run, data: Value, dtype: Value = None, place: Value = None,
               stop_gradient: Value = True, **_: Value) -> Value:  # fmt: skip
-    """`paddle.to_tensor`."""
+    """`paddle.to_tensor`; of a tensor it makes a copy that no gradient leads through."""
     if isinstance(data, Tensor):
-        return ops.cast(run, data, dtype_of(run, dtype, data.dtype))
+        copy = run.tensor(data.shape, data.dtype)
+        copy.high, copy.numbers = data.high, data.numbers
+        out = ops.cast(run, copy, dtype_of(run, dtype, data.dtype))
+        out.stop_gradient = stop_gradient is not False
+        return out
     if isinstance(data, Unknown):
         # Only of a number is the rank known.
         if isinstance(data, SomeNumber):
