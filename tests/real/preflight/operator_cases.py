@@ -345,6 +345,7 @@ CREATION = [
     Case("bernoulli", "paddle.bernoulli(x)", X, ""),
     Case("multinomial", "paddle.multinomial(x, 5)", "x=f(N,64)", ""),
     Case("gaussian", "paddle.standard_normal([N, 64])", "x=f(N)", ""),
+    Case("to_tensor of a tensor", "x * paddle.to_tensor(x)"),
     Case("to_tensor", "paddle.to_tensor([[1.0, 2.0]] * 64)", "x=f(N)", ""),
     Case("tril_indices", "paddle.tril_indices(17, 17, 0)", "x=f(N)", ""),
     Case("poisson", "paddle.poisson(x)", X, ""),

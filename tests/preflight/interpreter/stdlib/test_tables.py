@@ -293,6 +293,17 @@ def test_batches_of_a_file_that_is_not_read_have_the_shape_that_the_script_gives
     assert unread.memory.tensors_peak_mib == known.memory.tensors_peak_mib
 
 
+@pytest.mark.parametrize(("walked", "peak"), [("batches()", 4425224), ("list(batches())", 7404424)])
+def test_tensors_of_a_generator_as_paddle_counts_them(
+    scan: Callable[..., Analysis], walked: str, peak: int
+) -> None:
+    text = UNREAD.format(data=KNOWN, walked=walked)
+    tensors = text.replace("yield np.array(held), ", "yield paddle.to_tensor(np.array(held)), ")
+    found = scan(tensors).estimate(backend="cpu")
+    assert found.memory is not None
+    assert found.memory.tensors_peak_mib * 2**20 == peak
+
+
 @pytest.mark.parametrize(
     "walked", ["list(batches())", "[b for b in batches()]", "sorted(batches(), key=id)"]
 )
