@@ -56,7 +56,7 @@ class SomeBytes(Unknown):
 
 @dataclass(frozen=True, slots=True)
 class Reshaped(Unknown):
-    """Unknown data in a known shape, as `np.reshape(data, shape)` gives it; of unknown type."""
+    """Unknown data in a known shape, as of `np.reshape(data, shape)`; their type is unknown."""
 
     shape: tuple[int, ...] = ()
 
