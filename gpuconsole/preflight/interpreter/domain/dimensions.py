@@ -14,6 +14,9 @@ from gpuconsole.preflight.interpreter.domain.values import (
     plain,
 )
 
+_MOST_AXES = 16
+"""Lists of more numbers are no shapes."""
+
 
 class UnsettledError(TypeError):
     """A tensor would be made of an extent that nothing bounds; carries what would settle it."""
@@ -35,6 +38,17 @@ def extent_of(extent: int) -> Value:
         return extent
     length = getattr(extent, "length", None)
     return SomeInt("", 0, "the length of an array") if length is None else length
+
+
+def may_be_equal(left: Value, right: Value) -> bool:
+    """Whether only data tells if two sizes are equal: one is at most so large, the other less."""
+    if isinstance(left, (list, tuple)) and type(left) is type(right):
+        if len(left) != len(right) or len(left) > _MOST_AXES or left == right:
+            return False
+        return all(a == b or may_be_equal(a, b) for a, b in zip(left, right, strict=True))
+    if type(left) is not Bound:
+        left, right = right, left
+    return type(left) is Bound and isinstance(right, int) and right < left
 
 
 def sliced(index: slice, extent: int) -> int:

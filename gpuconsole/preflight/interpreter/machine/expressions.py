@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import (
+    dimensions,
     equality,
     keys,
     lengths,
@@ -292,6 +293,8 @@ def compare(interp: Interpreter, kind: type[ast.cmpop], left: Value, right: Valu
     arrays = isinstance(left, (Tensor, Array)) or isinstance(right, (Tensor, Array))
     if unknown is not None and not (isinstance(unknown, SomeNumber) and arrays):
         return unknown
+    if kind in (ast.Eq, ast.NotEq) and dimensions.may_be_equal(left, right):
+        return interp.run.unknown("a number from data")
     if python_values.is_plain(left) and python_values.is_plain(right):
         return python_values.compare(interp, kind, left, right)
     return interp.guard(

@@ -355,6 +355,8 @@ def reduced(array: Array, axis: Value, keepdims: Value, dtype: str) -> Array:
 def picked(run: Run, array: Array, key: Value) -> Value:
     """Return `array[key]`; a mask or an open slice picks at most as many as there are."""
     keys = list(key) if isinstance(key, tuple) else [key]
+    if any(isinstance(each, bool) for each in keys):
+        raise TypeError("a condition that picks all or nothing")
     if any(key is Ellipsis for key in keys):
         at = next(place for place, key_ in enumerate(keys) if key_ is Ellipsis)
         used = sum(_axes(key) for key in keys if key is not None and key is not Ellipsis)

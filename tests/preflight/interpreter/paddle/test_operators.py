@@ -172,7 +172,7 @@ def test_operators_count_the_bytes_that_they_move() -> None:
         ("F.cross_entropy(x, i)", "x=f(N,8) i=i(N,2,<8)", "labels"),
         ("F.cross_entropy(x, z)", "x=f(N,8) z=c(N)", "class numbers"),
         ("F.cross_entropy(x, z, soft_label=True)", "x=f(N,8) z=c(N,7)", "soft labels"),
-        ("F.nll_loss(x, i)", "x=f(N,8) i=i(N,1,<8)", "nll_loss"),
+        ("F.nll_loss(x, i)", "x=f(N,8) i=i(N,1,1,<8)", "nll_loss"),
         ("F.binary_cross_entropy(x, z)", "x=f(N,8) z=c(N)", "loss"),
         ("F.linear(x, w)", "x=f(N,8) w=l(7,4)", "input features"),
         ("paddle.einsum('ij,jk->ik', x, z)", "x=f(N,8) z=f(7,4)", "einsum"),

@@ -102,12 +102,13 @@ def nll_loss(run: Run, input: Tensor, label: Tensor, weight: Value = None,
              **__: Value) -> Tensor:  # fmt: skip
     """`F.nll_loss`."""
     indexing.as_index(label)
-    if len(label.shape) != len(input.shape) - 1 or label.shape[:1] != input.shape[:1]:
+    ranks = (1, 2) if len(input.shape) == 2 else (len(input.shape) - 1,)
+    if len(label.shape) not in ranks or label.shape[:1] != input.shape[:1]:
         raise ShapeFault(
             f"nll_loss of {list(input.shape)} and labels {list(label.shape)}",
             input.shape, label.shape,
         )  # fmt: skip
-    shape = () if reduction in ("mean", "sum") else label.shape
+    shape = () if reduction in ("mean", "sum") else label.shape[: len(input.shape) - 1]
     return ops.apply(run, "nll_loss", (input, label), shape, input.dtype)
 
 

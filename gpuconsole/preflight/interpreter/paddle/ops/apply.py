@@ -374,12 +374,26 @@ def check_axis(axis: int, rank: int, *shapes: tuple[int, ...]) -> int:
     return axis + axes if axis < 0 else axis
 
 
+def _of_nothing(x: Tensor, shape: Sequence[int]) -> list[int]:
+    """Return the shape that a tensor without elements is asked for: here 0 is 0, and beside it
+    -1 infers from the axes that are not empty."""
+    if 0 not in shape or -1 not in shape:
+        return list(shape)
+    rest = prod(extent for extent in x.shape if extent)
+    inferred, over = divmod(rest, prod(extent for extent in shape if extent > 0))
+    if over:
+        raise TypeError("an empty tensor and a shape whose axes do not divide")
+    return [inferred if extent == -1 else extent for extent in shape]
+
+
 def reshape(run: Run, x: Tensor, shape: Sequence[int]) -> Tensor:
     """Reshape: a view of a contiguous tensor, a copy of a strided one; 0 keeps, -1 infers."""
     wanted = [
         x.shape[place] if extent == 0 and place < len(x.shape) else extent
         for place, extent in enumerate(shape)
     ]
+    if not x.size:
+        wanted = _of_nothing(x, shape)
     product = prod(extent for extent in wanted if extent != -1)
     if wanted.count(-1) == 1 and product and x.size % product == 0:
         wanted[wanted.index(-1)] = x.size // product

@@ -299,6 +299,8 @@ def check_label(logits: Tensor, label: Tensor, soft_label: bool, axis: int) -> i
     wanted = list(logits.shape)
     if not soft_label:
         wanted[axis] = 1
+        if label.dtype in FLOATS and not logits.needs_grad:
+            raise TypeError("class numbers that are floats: only the backward pass refuses them")
         if label.dtype in FLOATS:
             raise ShapeFault(
                 f"cross_entropy takes class numbers, labels of {label.dtype} arrive",

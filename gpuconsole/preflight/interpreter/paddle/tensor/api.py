@@ -188,9 +188,22 @@ def _shape_of_both(run: Run, *shapes: Value) -> Value:
     return list(whole)
 
 
+def _by_axis(call: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a function that takes `dim` for `axis`, as Paddle's functions do."""
+
+    def named(run: Run, *args: Value, **kwargs: Value) -> Value:
+        if "dim" in kwargs and "axis" not in kwargs:
+            kwargs["axis"] = kwargs.pop("dim")
+        return call(run, *args, **kwargs)
+
+    return named
+
+
+_BY_AXES = {**manipulation.FUNCTIONS, **reduction.FUNCTIONS, **indexing.FUNCTIONS}
 _TABLE: dict[str, Callable[..., Value]] = {
-    **all_sourced("tensor"), **creation.FUNCTIONS, **manipulation.FUNCTIONS, **reduction.FUNCTIONS,
-    **indexing.FUNCTIONS, **linalg.FUNCTIONS, **inplace.FUNCTIONS, **decompositions.FUNCTIONS,
+    **all_sourced("tensor"), **creation.FUNCTIONS,
+    **{name: _by_axis(call) for name, call in _BY_AXES.items()},
+    **linalg.FUNCTIONS, **inplace.FUNCTIONS, **decompositions.FUNCTIONS,
     **{name: unary(name) for name in _UNARY.split()},
     **{name: binary(name) for name in _BINARY.split()},
     **dict.fromkeys(_COMPARISONS.split(), compare),

@@ -7,7 +7,7 @@ from math import prod
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, SomeNumber, Unknown, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
-from gpuconsole.preflight.interpreter.numpy.array import Array
+from gpuconsole.preflight.interpreter.numpy.array import Array, shape_of
 from gpuconsole.preflight.interpreter.paddle.ops import apply as ops
 from gpuconsole.preflight.interpreter.paddle.tensor.creation import dtype_of
 from gpuconsole.preflight.interpreter.paddle.tensor.manipulation import expand
@@ -16,11 +16,10 @@ from gpuconsole.preflight.interpreter.paddle.tensor.tensor import FLOATS, Tensor
 
 def as_index(index: Value) -> Tensor:
     """Return a tensor of whole numbers; ShapeFault for floats, TypeError for anything else."""
-    if not isinstance(index, Tensor):
-        raise TypeError("an index that is not a tensor")
-    if index.dtype in FLOATS:
-        raise ShapeFault(f"indices are whole numbers, {index.dtype} arrives", index.shape)
-    return index
+    tensor = _tensor(index)
+    if tensor.dtype in FLOATS:
+        raise ShapeFault(f"indices are whole numbers, {tensor.dtype} arrives", tensor.shape)
+    return tensor
 
 
 def where(run: Run, condition: Tensor, x: Value = None, y: Value = None, *_: Value) -> Value:
@@ -72,18 +71,29 @@ def masked_fill(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value
 
 
 def gather(run: Run, x: Tensor, index: Value, axis: Value = 0, *_: Value, **__: Value) -> Value:
-    """`paddle.gather` and `index_select`."""
-    index = as_index(index)
+    """`paddle.gather`: along other axes than the first, floats are places too."""
     place = ops.check_axis(0 if axis is None else axis, len(x.shape))
-    extents = index.shape[:1] if len(index.shape) == 2 and index.shape[1] == 1 else index.shape
-    return ops.apply(run, "gather", (x, index), (*x.shape[:place], *extents, *x.shape[place + 1 :]))
+    index = as_index(index) if place == 0 else _tensor(index)
+    shape = (*x.shape[:place], *_listed(index), *x.shape[place + 1 :])
+    return ops.apply(run, "gather", (x, index), shape)
+
+
+def _tensor(index: Value) -> Tensor:
+    if isinstance(index, Tensor):
+        return index
+    raise TypeError("an index that is not a tensor")
+
+
+def _listed(index: Tensor) -> tuple[int, ...]:
+    """Return the shape of an index; a column of places is a row of them."""
+    return index.shape[:1] if len(index.shape) == 2 and index.shape[1] == 1 else index.shape
 
 
 def index_select(run: Run, x: Tensor, index: Value, axis: int = 0, *_: Value) -> Value:
     """`paddle.index_select`."""
     index = as_index(index)
     place = ops.check_axis(axis, len(x.shape))
-    shape = (*x.shape[:place], *index.shape, *x.shape[place + 1 :])
+    shape = (*x.shape[:place], *_listed(index), *x.shape[place + 1 :])
     return ops.apply(run, "index_select", (x, index), shape)
 
 
@@ -110,7 +120,7 @@ def index_sample(run: Run, x: Tensor, index: Value) -> Value:
 
 def take_kernel(run: Run, x: Tensor, index: Value) -> Value:
     """Pick along an axis, shapes made equal before."""
-    return ops.apply(run, "take_along_axis", (x, as_index(index)), index.shape)
+    return ops.apply(run, "take_along_axis", (x, _tensor(index)), index.shape)
 
 
 def put(row: str) -> Callable[..., Value]:
@@ -128,7 +138,8 @@ def scattered(name: str) -> Callable[..., Value]:
     def call(run: Run, x: Tensor, index: Value, updates: Tensor, *_: Value,
              **__: Value) -> Value:  # fmt: skip
         index = as_index(index)
-        if name == "scatter" and updates.shape[:1] != index.shape[:1]:
+        rows, places = updates.shape[:1], index.shape[:1]
+        if name == "scatter" and places and (not rows or rows[0] < places[0]):
             raise ShapeFault(
                 f"scatter of {list(updates.shape)} to {list(index.shape)} places",
                 updates.shape, index.shape,
@@ -191,11 +202,19 @@ def sequence_mask(run: Run, x: Tensor, maxlen: Value = None, dtype: Value = "int
     return run.tensor((*x.shape, maxlen), dtype_of(run, dtype, "int64"))
 
 
+def extents_of(part: Value) -> tuple[int, ...]:
+    """Return the shape of an index, which may be a list, or lists in a list."""
+    if isinstance(part, (Tensor, Array)):
+        return part.shape
+    nested = any(isinstance(item, (list, tuple)) for item in part)
+    return shape_of(part)[0] if nested else (len(part),)
+
+
 def cell(shape: tuple[int, ...], parts: list[Value]) -> tuple[list[int], int]:
     """Return the shape that several index tensors give together and the axes they take up."""
     extents: tuple[int, ...] = ()
     for part in parts:
-        extent = part.shape if isinstance(part, (Tensor, Array)) else (len(part),)
+        extent = extents_of(part)
         joined = broadcast(extents, extent)
         if joined is None:
             raise ShapeFault(

@@ -76,10 +76,12 @@ def filled(run: Run, x: Tensor, *_: Value, **__: Value) -> Tensor:
 def masked(run: Run, x: Tensor, mask: Tensor, value: Value = 0.0, *_: Value) -> Tensor:
     """`x.masked_fill_(mask, v)`: in place, the mask stays saved."""
     shape = broadcast(x.shape, mask.shape)
-    if shape != x.shape:
+    if shape is None:
         raise ShapeFault(
             f"masked_fill_ of {list(x.shape)} by {list(mask.shape)}", x.shape, mask.shape
         )
+    if shape != x.shape:
+        raise TypeError("a tensor that grows in place")
     before = _before(x)
     ops.attach(run, [before], [x], [mask.storage, run.storage(x.size)], "inplace")
     return x

@@ -44,6 +44,8 @@ def split(run: Run, x: Tensor, num_or_sections: Value, axis: Value = 0, *_: Valu
             sections[sections.index(-1)] = extent - sum(
                 section for section in sections if section != -1
             )
+        if not extent:
+            raise TypeError("sections of an empty axis")
         if sum(sections) != extent:
             raise ShapeFault(f"split of {extent} into {sections}", x.shape)
     return ops.split(run, x, sections, place)
@@ -141,7 +143,8 @@ def flatten(run: Run, x: Tensor, start_axis: int = 0, stop_axis: int = -1, *_: V
 def squeeze(run: Run, x: Tensor, axis: Value = None, *_: Value) -> Value:
     """`paddle.squeeze`."""
     rank = len(x.shape)
-    axes = set(range(rank)) if axis is None else {ops.check_axis(a, rank) for a in as_shape(axis)}
+    named = () if axis is None else as_shape(axis)
+    axes = {ops.check_axis(place, rank) for place in named} or set(range(rank))
     shape = [extent for place, extent in enumerate(x.shape) if place not in axes or extent != 1]
     return ops.view(run, x, shape, strided=x.strided)
 
@@ -163,6 +166,8 @@ def expand(run: Run, x: Tensor, *shape: Value, **options: Value) -> Value:
     for place, extent in enumerate(x.shape):
         if wanted[gap + place] == -1:
             wanted[gap + place] = extent
+        elif not extent:
+            raise TypeError("an empty axis that is expanded")
         elif extent not in (1, wanted[gap + place]):
             raise ShapeFault(f"expand of {list(x.shape)} to {wanted}", x.shape, tuple(wanted))
     return ops.apply(run, "expand", (x,), wanted)
@@ -213,6 +218,8 @@ def unflatten(run: Run, x: Tensor, axis: Value, shape: Value, *_: Value) -> Valu
     product = prod(part for part in parts if part != -1)
     if -1 in parts and product:
         parts[parts.index(-1)] = x.shape[place] // product
+    if not x.size:
+        raise TypeError("an axis of an empty tensor")
     return ops.reshape(run, x, [*x.shape[:place], *parts, *x.shape[place + 1 :]])
 
 
@@ -223,7 +230,9 @@ def at_least(rank: int) -> Callable[..., Value]:
         missing = rank - len(x.shape)
         if missing <= 0:
             return x
-        shape = (1,) * missing + x.shape if rank < 3 else (1, *x.shape, 1)[:rank]
+        shape = (1,) * missing + x.shape
+        if rank == 3:
+            shape = (1,) * (missing - 1) + x.shape + (1,)
         return ops.view(run, x, shape, strided=x.strided)
 
     return call

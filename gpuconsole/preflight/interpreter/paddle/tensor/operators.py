@@ -129,8 +129,7 @@ def item(run: Run, target: Tensor, key: Value) -> Tensor:
         return part
     first = pick.picks[0]
     if not isinstance(first, Tensor):
-        extent = first.shape if isinstance(first, Array) else (len(first),)
-        first = run.tensor(extent, "int64")
+        first = run.tensor(indexing.extents_of(first), "int64")
     return ops.apply(run, "gather", (target, first), pick.shape)
 
 
@@ -174,6 +173,8 @@ def picked(shape: tuple[int, ...], key: Value) -> Pick:
         if key_part is None:
             out.append(1)
             continue
+        if _is_mask(key_part) and not isinstance(key_part, list) and not _width(key_part):
+            raise TypeError("a condition that picks all or nothing")
         if axis >= len(shape):
             raise ShapeFault(msg("too many indices for {shape}", shape=list(shape)), shape)
         extent = shape[axis]
@@ -183,7 +184,7 @@ def picked(shape: tuple[int, ...], key: Value) -> Pick:
             lead *= length
             out.append(length)
         elif _is_pick(key_part):
-            masked = masked or getattr(key_part, "dtype", "") == "bool"
+            masked = masked or _is_mask(key_part)
             if isinstance(key_part, Tensor) and not masked:
                 indexing.as_index(key_part)
             picks.append(key_part)
@@ -207,9 +208,16 @@ def _is_pick(value: Value) -> bool:
     return isinstance(value, list) or (isinstance(value, (Tensor, Array)) and value.shape != ())
 
 
+def _is_mask(value: Value) -> bool:
+    """Whether a key says of each place, or of all, whether it is picked."""
+    if isinstance(value, list):
+        return any(map(_is_mask, value))
+    return isinstance(value, bool) or getattr(value, "dtype", "") == "bool"
+
+
 def _width(value: Value) -> int:
     """Return how many axes a key takes up."""
-    if value is None or value is Ellipsis:
+    if value is None or value is Ellipsis or isinstance(value, bool):
         return 0
     if isinstance(value, (Tensor, Array)) and value.dtype == "bool":
         return len(value.shape)

@@ -42,6 +42,8 @@ def index_reduction(dtype: str) -> Callable[..., Value]:
 
     def call(run: Run, x: Tensor, axis: Value = None, keepdim: Value = False, *_: Value,
              **__: Value) -> Value:  # fmt: skip
+        if not x.shape and keepdim is True and dtype == "int64":
+            raise TypeError("a kept axis of a tensor without axes")
         shape = ops.reduced_shape(x, axis, keepdim is True)
         return run.tensor(tuple(shape), dtype)
 
@@ -49,12 +51,12 @@ def index_reduction(dtype: str) -> Callable[..., Value]:
 
 
 def ranked(name: str) -> Callable[..., Value]:
-    """Return `topk`, `kthvalue`, `mode` and the like: values and their places."""
+    """Return `topk` and `kthvalue`: values and their places."""
 
     def call(run: Run, x: Tensor, k: Value = 1, axis: Value = None, *args: Value,
              keepdim: Value = False, **_: Value) -> Value:  # fmt: skip
-        if name == "mode":
-            axis, keepdim = (k if k != 1 else -1), axis is True or keepdim
+        if not x.shape and keepdim is True:
+            raise TypeError("a kept axis of a tensor without axes")
         place = ops.check_axis(-1 if axis is None else axis, len(x.shape))
         extent = [k] if name == "topk" else ([1] if keepdim is True else [])
         if name == "topk" and isinstance(k, int) and k > x.shape[place]:
@@ -66,6 +68,11 @@ def ranked(name: str) -> Callable[..., Value]:
         return (out, index)
 
     return call
+
+
+def mode(run: Run, x: Tensor, axis: Value = -1, keepdim: Value = False, *_: Value) -> Value:
+    """`paddle.mode`: the value that is there most often, and its place."""
+    return ranked("mode")(run, x, 1, axis, keepdim=keepdim)
 
 
 def _turned(run: Run, x: Tensor, place: int, index: Tensor, values: int) -> float:
@@ -123,6 +130,8 @@ def norm(run: Run, x: Tensor, p: Value = None, axis: Value = None, keepdim: Valu
     if axis is None:
         shape = ops.reduced_shape(x, None, keepdims)
         return ops.apply(run, "norm", (x,), shape, flops=2.0 * x.size)
+    if not x.shape:
+        raise TypeError("the norm of a number along an axis")
     place = ops.check_axis(axis, len(x.shape))
     shape = ops.reduced_shape(x, place, keepdims)
     return ops.apply(run, "norm", (x,), shape, flops=2.0 * x.size)
@@ -219,7 +228,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
                                           "logsumexp")},
     **dict.fromkeys(("argmax", "argmin"), index_reduction("int64")),
     **dict.fromkeys(("all", "any"), index_reduction("bool")),
-    **{name: ranked(name) for name in ("topk", "kthvalue", "mode")},
+    **{name: ranked(name) for name in ("topk", "kthvalue")}, "mode": mode,
     **{name: running(name) for name in ("cumsum", "cumprod", "logcumsumexp", "cummax")},
     "cummin": running("cummax"), "sort": sort, "argsort": argsort, "norm": norm, "dist": dist,
     "median": median, "bincount": bincount, "histogram": histogram, "numel": numel,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.interpreter.domain import exposed
 from gpuconsole.preflight.interpreter.domain.values import Native, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
-from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
+from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor, broadcast
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -72,12 +72,23 @@ class Accuracy(Metric):
         """Compare; the sorted values and places exist for a moment, the places while compared."""
         order = run.tensor(pred.shape, "int64")
         run.scratch(pred.nbytes)
-        shape = (*pred.shape[:-1], self.count)
+        shape = broadcast((*pred.shape[:-1], self.count), _answers(pred, label))
+        if shape is None:
+            raise TypeError("labels that do not go with the predictions")
         equal = run.tensor(shape, "bool")
         del order
         out = run.tensor(shape, "float32")
         del equal
         return out
+
+
+def _answers(pred: Tensor, label: Value) -> tuple[int, ...]:
+    """Return the shape of the labels as a column: as class numbers, or one of many."""
+    if not isinstance(label, Tensor):
+        return (*pred.shape[:-1], 1)
+    if len(label.shape) == 1 or (len(label.shape) == 2 and label.shape[-1] == 1):
+        return (label.shape[0], 1)
+    return (*label.shape[:-1], 1)
 
 
 def accuracy(run: Run, input: Tensor, label: Value, k: int = 1, *_: Value, **__: Value) -> Value:
