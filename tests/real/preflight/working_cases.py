@@ -40,11 +40,31 @@ CASES: tuple[tuple[str, list[int]], ...] = (
     ("np.zeros([2, 3])[True]", [1, 2, 3]),
     ("F.nll_loss(paddle.rand([3, 5]), paddle.zeros([3, 1], 'int64'), reduction='none')", [3]),
     ("F.cross_entropy(paddle.rand([3, 5]), paddle.zeros([3]), reduction='none')", [3]),
+    ("nn.Conv2DTranspose(4, 8, 3, data_format='NHWC')(paddle.rand([2, 7, 8, 4]))", [2, 9, 10, 8]),
+    (
+        "F.conv1d_transpose(paddle.rand([2, 9, 4]), paddle.rand([4, 4, 3]), data_format='NLC')",
+        [2, 11, 4],
+    ),
+    ("nn.AdaptiveAvgPool2D(1, data_format='NHWC')(paddle.rand([2, 7, 8, 4]))", [2, 1, 1, 4]),
+    ("nn.GroupNorm(2, 6, data_format='NHWC')(paddle.rand([2, 4, 4, 6]))", [2, 4, 4, 6]),
+    ("F.group_norm(paddle.rand([2, 3, 3, 6]), 2, data_format='NHWC')", [2, 3, 3, 6]),
+    ("F.pad(paddle.rand([3, 4]), [0, 0, 0, 0, 1, 1])", [3, 4]),
+    ("F.pad(paddle.rand([4]), [1])", [5]),
+    ("F.pad(paddle.rand([3, 4]), [1, 1], data_format='NHWC')", [3, 6]),
+    ("F.pad(paddle.rand([2, 4, 6]), [1, 1], data_format='NLC')", [2, 6, 6]),
+    ("nn.Pad1D(1)(paddle.rand([3, 4]))", [3, 6]),
+    ("nn.Pad2D([1, 1, 2, 2], data_format='NHWC')(paddle.rand([2, 4, 6, 3]))", [2, 8, 8, 3]),
+    ("nn.AvgPool2D(2)(paddle.rand([2, 4, 1, 1]))", [2, 4, 1, 1]),
+    ("nn.Conv2D(4, 8, 3, stride=2)(paddle.rand([2, 4, 2, 2]))", [2, 8, 1, 1]),
+    ("nn.MaxPool2D(3, 2)(paddle.rand([2, 4, 2, 2]))", [2, 4, 1, 1]),
+    ("paddle.hstack([paddle.rand([]), paddle.rand([4])])", [5]),
+    ("paddle.vstack([paddle.rand([]), paddle.rand([3, 1])])", [4, 1]),
     ("paddle.metric.Accuracy().compute(paddle.rand([5]), paddle.zeros([3], 'int64'))", [3, 1]),
 )
 
 
 def script(call: str, shape: list[int]) -> str:
     """Write a script that makes a call and insists on the shape of its result."""
-    head = "import numpy as np\nimport paddle\nimport paddle.nn.functional as F\n"
+    head = "import numpy as np\nimport paddle\nimport paddle.nn as nn\n"
+    head += "import paddle.nn.functional as F\n"
     return f"{head}y = {call}\nassert list(y.shape) == {shape}\n"

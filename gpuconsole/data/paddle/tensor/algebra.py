@@ -168,12 +168,13 @@ def put_along_axis(arr, indices, values, axis, reduce="assign", include_self=Tru
 
 
 def vstack(x, name=None):
-    rows = [one if len(one.shape) > 1 else one.unsqueeze(0) for one in x]
+    rows = [one if len(one.shape) > 1 else one.reshape([1, -1]) for one in x]
     return paddle.concat(rows, 0)
 
 
 def hstack(x, name=None):
-    return paddle.concat(x, 0 if len(x[0].shape) < 2 else 1)
+    rows = [one if len(one.shape) > 0 else one.unsqueeze(0) for one in x]
+    return paddle.concat(rows, 0 if len(rows[0].shape) < 2 else 1)
 
 
 def dstack(x, name=None):

@@ -161,7 +161,7 @@ def test_operators_count_the_bytes_that_they_move() -> None:
         ("F.conv2d(x, w)", "x=f(N,3,8,8) w=l(4,2,3,3)", "input channels"),
         ("F.conv2d(x, w)", "x=f(N,3,2,2) w=l(4,3,3,3)", "does not fit"),
         ("F.conv2d(x, w)", "x=f(N,3,8) w=l(4,3,3,3)", "dimensions"),
-        ("F.max_pool2d(x, 9)", "x=f(N,3,8,8)", "window"),
+        ("F.max_pool2d(x, 12, 1)", "x=f(N,3,8,8)", "window"),
         ("F.layer_norm(x, [7])", "x=f(N,8)", "layer_norm"),
         ("F.group_norm(x, 3)", "x=f(N,8,4,4)", "groups"),
         ("F.pixel_shuffle(x, 3)", "x=f(N,8,4,4)", "pixel_shuffle"),

@@ -159,13 +159,13 @@ def conv(rank: int) -> Callable[..., Tensor]:
 
 def conv_transpose(run: Run, x: Tensor, weight: Tensor, bias: Value = None, stride: Value = 1,
                    padding: Value = 0, output_padding: Value = 0, groups: int = 1,
-                   dilation: Value = 1, output_size: Value = None, *_: Value,
-                   **__: Value) -> Tensor:  # fmt: skip
+                   dilation: Value = 1, output_size: Value = None, data_format: Value = "",
+                   *_: Value, **__: Value) -> Tensor:  # fmt: skip
     """`F.conv1d_transpose` and its like; dilation and groups change places in 2-D and 3-D."""
     return kernels.conv_transpose(
         run, x, weight, bias if isinstance(bias, Tensor) else None, stride=stride,
         padding=padding, output_padding=output_padding, groups=groups, dilation=dilation,
-        output_size=output_size,
+        output_size=output_size, data_format=data_format,
     )  # fmt: skip
 
 
@@ -200,10 +200,11 @@ def layer_norm(run: Run, x: Tensor, normalized_shape: Value, weight: Value = Non
 
 
 def group_norm(run: Run, x: Tensor, num_groups: int, *args: Value, weight: Value = None,
-               bias: Value = None, **_: Value) -> Tensor:  # fmt: skip
+               bias: Value = None, data_format: Value = "", **_: Value) -> Tensor:  # fmt: skip
     """`F.group_norm`."""
-    if x.shape[1] % num_groups:
-        raise ShapeFault(f"{x.shape[1]} channels do not divide into {num_groups} groups", x.shape)
+    channels = x.shape[-1 if "NHWC" in (data_format, *args) else 1]
+    if channels % num_groups:
+        raise ShapeFault(f"{channels} channels do not divide into {num_groups} groups", x.shape)
     given = [tensor for tensor in (*args, weight, bias) if isinstance(tensor, Tensor)]
     return kernels.norm(run, "group_norm", x, given, x.shape[0] * num_groups)
 

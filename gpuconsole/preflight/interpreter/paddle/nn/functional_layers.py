@@ -109,10 +109,13 @@ class Padded(Called):
 
     def forward(self, run: Run, *inputs: Value) -> Value:
         """Pad."""
-        padding = self.args[0] if self.args else self.kwargs["padding"]
-        x: Tensor = inputs[0]
-        sides = [padding] * (2 * (len(x.shape) - 2)) if isinstance(padding, int) else padding
-        return functional(run, "pad", x, sides)
+        zeros = self.label.startswith("Zero")
+        names = ("padding", "data_format") if zeros else ("padding", "mode", "value", "data_format")
+        given = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
+        padding = given.pop("padding")
+        # The label ends with the number of axes and "D".
+        sides = [padding] * (2 * int(self.label[-2])) if isinstance(padding, int) else padding
+        return functional(run, "pad", inputs[0], sides, **given)
 
 
 class Softmax2D(Called):

@@ -138,19 +138,22 @@ class GroupNorm(Layer):
         epsilon: Value = 1e-5,
         weight_attr: Value = None,
         bias_attr: Value = None,
+        data_format: Value = "NCHW",
         *_: Value,
         **__: Value,
     ) -> None:
         """Make scale and shift per channel."""
         self.groups, self.channels = num_groups, num_channels
+        self.axis = -1 if data_format in ("NLC", "NHWC", "NDHWC") else 1
         self.weight(run, "weight", (num_channels,), weight_attr)
         self.weight(run, "bias", (num_channels,), bias_attr)
 
     def forward(self, run: Run, x: Tensor) -> Value:
         """Normalise over groups of channels."""
-        if x.shape[1] != self.channels:
+        actual = x.shape[self.axis]
+        if actual != self.channels:
             raise ShapeFault(
-                f"GroupNorm expects {self.channels} channels, {x.shape[1]} arrive", x.shape
+                f"GroupNorm expects {self.channels} channels, {actual} arrive", x.shape
             )
         given = [
             tensor for tensor in (self.tensor("weight"), self.tensor("bias")) if tensor is not None

@@ -141,6 +141,7 @@ class ConvTranspose(Layer):
         self.weight(run, "weight", (in_channels, out_channels // groups, *kernel), weight_attr)
         self.weight(run, "bias", (out_channels,), bias_attr)
         self.padding, self.output_padding = padding, output_padding
+        self.data_format = data_format
         self.attrs.update(_convolution(self, in_channels, out_channels, kernel_size, stride,
                                        padding, dilation, groups))  # fmt: skip
 
@@ -150,7 +151,7 @@ class ConvTranspose(Layer):
         assert weight is not None
         return kernels.conv_transpose(
             run, x, weight, self.tensor("bias"), output_size=output_size, padding=self.padding,
-            output_padding=self.output_padding, **_geometry(self),
+            output_padding=self.output_padding, data_format=self.data_format, **_geometry(self),
         )  # fmt: skip
 
 

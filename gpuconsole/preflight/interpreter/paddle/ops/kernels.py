@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor, prod
+from math import ceil, prod, trunc
 
 from gpuconsole.preflight.interpreter.domain.values import ShapeFault, Value
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
@@ -71,7 +71,7 @@ def conv(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None, *, stride: Va
     strides, dilations = spread(stride, rank), spread(dilation, rank)
     sides = paddings(padding, rank, kernel, strides, dilations, spatial)
     extents = [
-        (size + before + after - d * (k - 1) - 1) // s + 1
+        trunc((size + before + after - d * (k - 1) - 1) / s) + 1
         for size, k, s, d, (before, after) in zip(
             spatial, kernel, strides, dilations, sides, strict=True
         )
@@ -155,9 +155,12 @@ def conv_transpose(
     dilation: Value = 1,
     groups: int = 1,
     output_size: Value = None,
+    data_format: Value = "",
 ) -> Tensor:
     """Convolve backwards; `weight` is [in, out/groups, *kernel]."""
     rank = len(weight.shape) - 2
+    if data_format in ("NLC", "NHWC", "NDHWC"):
+        raise TypeError("a transposed convolution with the channels last")
     if len(x.shape) != rank + 2 or x.shape[1] != weight.shape[0]:
         raise ShapeFault(
             f"transposed convolution expects {weight.shape[0]} input channels, "
@@ -201,11 +204,14 @@ def pooled(
     sizes = spread(kernel, rank)
     strides = spread(kernel if stride is None else stride, rank)
     sides = paddings(padding, rank, sizes, strides, [1] * rank, spatial)
-    step = ceil if ceil_mode else floor
+    # Paddle's division leaves less than a whole step out, also below zero.
+    step = ceil if ceil_mode else trunc
     extents = [
         step((size + before + after - k) / s) + 1
         for size, k, s, (before, after) in zip(spatial, sizes, strides, sides, strict=True)
     ]
+    if 0 in extents:
+        raise TypeError("a window that makes an empty tensor")
     if any(extent < 1 for extent in extents):
         raise ShapeFault(f"a {sizes} window does not fit into {list(spatial)}", x.shape)
     shape = [x.shape[0], *extents, x.shape[-1]] if last else [*x.shape[:2], *extents]

@@ -83,7 +83,9 @@ def adaptive(kind: str, rank: int) -> Callable[..., Value]:
     """Return `F.adaptive_avg_pool2d` and the like."""
 
     def call(run: Run, x: Tensor, output_size: Value, return_mask: Value = False, *_: Value,
-             **__: Value) -> Value:  # fmt: skip
+             data_format: Value = "", **__: Value) -> Value:  # fmt: skip
+        if data_format in _LAST or return_mask in _LAST:
+            raise TypeError("an adaptive pooling with the channels last")
         out = kernels.adaptive_pool(run, f"{kind}_pool", x, output_size, rank)
         if return_mask is True:
             return (out, run.tensor(out.shape, "int32"))
@@ -120,12 +122,10 @@ def pad(run: Run, x: Tensor, pad: Value, mode: Value = "constant", value: Value 
     flat = list(as_shape(pad)) if not isinstance(pad, int) else [pad] * (2 * (len(x.shape) - 2))
     shape = list(x.shape)
     rank = len(shape)
-    if len(flat) > 2 * rank:
-        raise ShapeFault(f"pad of {len(flat) // 2} axes of a tensor with {rank}", x.shape)
-    pairs = [flat[place] + flat[place + 1] for place in range(0, len(flat), 2)]
+    pairs = [sum(flat[place : place + 2]) for place in range(0, len(flat), 2)][:rank]
     if mode == "constant" and len(flat) == 2 * rank and pad_from_left_axis is not False:
         places = list(range(rank))
-    elif data_format in _LAST:
+    elif data_format in _LAST and len(data_format) == rank and len(pairs) == rank - 2:
         places = [rank - 2 - place for place in range(len(pairs))]
     else:
         places = [rank - 1 - place for place in range(len(pairs))]
