@@ -41,11 +41,20 @@ def extent_of(extent: int) -> Value:
 
 
 def may_be_equal(left: Value, right: Value) -> bool:
-    """Whether only data tells if two sizes are equal: one is at most so large, the other less."""
-    if isinstance(left, (list, tuple)) and type(left) is type(right):
-        if len(left) != len(right) or len(left) > _MOST_AXES or left == right:
-            return False
-        return all(a == b or may_be_equal(a, b) for a, b in zip(left, right, strict=True))
+    """Whether only data tells if two sizes, or two shapes, are equal."""
+    if not isinstance(left, (list, tuple)):
+        return _may_be_one(left, right)
+    if type(left) is not type(right) or len(left) != len(right) or len(left) > _MOST_AXES:
+        return False
+    # Nothing within other lists is looked at: comparing these may not end.
+    if not all(isinstance(extent, int) for extent in (*left, *right)):
+        return False
+    different = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
+    return bool(different) and all(_may_be_one(*pair) for pair in different)
+
+
+def _may_be_one(left: Value, right: Value) -> bool:
+    """Whether one of two sizes is at most so large, and the other less."""
     if type(left) is not Bound:
         left, right = right, left
     return type(left) is Bound and isinstance(right, int) and right < left
