@@ -26,8 +26,9 @@ from gpuconsole.session.submit.validate import Packed
 from gpuconsole.state import Journal
 from gpuconsole.tui import run_console
 
-STEPS = (0, 31, 59, 83)
-"""By how much the figures differ in the pictures that are made beforehand and shown in turn."""
+STEPS = (0, 31, 59, 83, 17)
+"""By how much the figures differ in the pictures that are made beforehand and shown in turn: so
+many that what looks at a host every 16 s sees another each time."""
 FRAMES = len(STEPS)
 
 

@@ -35,6 +35,8 @@ _SLACK = 1.125
 """Columns may grow so much beyond their size before their old end is cut off at once."""
 _SPREAD = 0.6180339887
 """Golden: turns of neighbours lie far apart."""
+_ALWAYS = math.inf, -math.inf
+"""No time lies in it: what is due always."""
 _HOLDS = 2.5
 """A sample is valid for so many sampling intervals if the next one is missing."""
 
@@ -269,8 +271,11 @@ class History:
 
     def __init__(self) -> None:
         self._tracks: dict[str, _Track] = {}
-        self._fed: Sequence[Host] = ()
+        self._fed: Sequence[Host | None] = ()
         """The fleet as it was fed last."""
+        self._rests: list[tuple[float, float]] = []
+        """Of the host at each place of a large fleet: when it was looked at last, and from when on
+        its next sample is due."""
         self._home: dict[str, str] = {}
         """Device UUID to the host it was last seen on."""
         self.every_s = 1.0
@@ -278,21 +283,22 @@ class History:
 
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
-        every = self.every_s = sampling_s(sum([len(host.devices) for host in hosts]))
-        tracks, before = self._tracks, self._fed
-        # A host that has only moved to another place is looked at again, and brings nothing new.
-        fed = before if len(before) == len(hosts) else (None,) * len(hosts)
-        self._fed = hosts
-        for place, (host, same) in enumerate(zip(hosts, fed, strict=True)):
-            if host is same:
+        every = sampling_s(sum([len(host.devices) for host in hosts]))
+        if len(hosts) != len(self._fed) or every != self.every_s:
+            self._fed, self._rests = (None,) * len(hosts), [_ALWAYS] * len(hosts)
+        fed, rests = self._fed, self._rests
+        self._fed, self.every_s = hosts, every
+        for place, (host, before, rest) in enumerate(zip(hosts, fed, rests, strict=True)):
+            at = host.sampled_at
+            if host is before or at is None:
                 continue
-            at, track = host.sampled_at, tracks.get(host.name)
-            if at is None:
+            if rest[0] <= at < rest[1] and before is not None and host.name == before.name:
                 continue
             # The hosts of a large fleet take turns, of which each is long.
-            turn = int(at / every + place * _SPREAD)
-            if every == 1.0 or track is None or turn != track.turn or at < track.newest:
-                self._keep(host, at, turn)
+            turn = math.floor(at / every + place * _SPREAD)
+            self._keep(host, at, turn)
+            if every > 1.0:
+                rests[place] = at, (turn + 1 - place * _SPREAD) * every
         if len(self._tracks) > len(hosts):
             names = {host.name for host in hosts}
             self._tracks = {name: track for name, track in self._tracks.items() if name in names}

@@ -132,6 +132,7 @@ class ConsoleApp(TypeAhead):
         self.job_id = ""
         self._gallery = Gallery()
         self._painted: tuple[int, object, int] = (-1, None, 0)
+        self._paint_due = False
         self._beats = 0
         self._trail: list[str] = []
         self._told: dict[str, int] = {}
@@ -294,6 +295,16 @@ class ConsoleApp(TypeAhead):
         self.picture = replace(self._gallery.picture(snapshot, jobs, now), incidents=incidents)
         if (screen := self._drawn()) is not None:
             screen.show(self.picture, frame=force or beat)
+
+    def _paint_soon(self) -> None:
+        """Paint once for all events of this moment: a rack that is lost brings dozens."""
+        if not self._paint_due:
+            self._paint_due = True
+            self.call_later(self._paint_events)
+
+    def _paint_events(self) -> None:
+        self._paint_due = False
+        self.paint(force=True)
 
     def _drawn(self) -> ConsoleScreen | None:
         """Return the screen that pictures are drawn on: the one in front, or behind the tour."""
@@ -522,8 +533,9 @@ class ConsoleApp(TypeAhead):
 
     def _event(self, event: Event) -> None:
         self.travel.note(event)
-        self.paint(force=True)
-        job = self.picture.job(event.subject) if event.kind == "job" else None
+        self._paint_soon()
+        jobs = self.viewed.jobs() if event.kind == "job" else ()
+        job = next((job for job in jobs if job.id == event.subject), None)
         if job is not None and not job.state.ended and event.severity == "information":
             # A job's ordinary steps are on the screen; only its end is worth a toast.
             return

@@ -92,6 +92,24 @@ async def test_events_become_toasts_but_ordinary_steps_do_not() -> None:
         await console.shows("resnet: out of memory")
 
 
+async def test_events_of_one_moment_are_painted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession(jobs_now=JOBS)
+    async with opened(session) as console:
+        forced: list[bool] = []
+        paint = console.app.paint
+
+        def counting(*, force: bool = False) -> None:
+            forced.extend([True] * force)
+            paint(force=force)
+
+        monkeypatch.setattr(console.app, "paint", counting)
+        for number in range(50):
+            session.listeners[0](Event("incident", f"h{number}", "lost", NOW, "warning"))
+        await console.until(lambda: forced)
+        await console.pilot.pause()
+        assert forced == [True]
+
+
 async def test_the_session_is_opened_after_the_first_paint() -> None:
     session = FakeSession()
     app = ConsoleApp(session)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.events import Event
+from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Action, Incident, Severity, without_mark
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.text import clean
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from gpuconsole.core.fleet import Host
 
 LOOK_EVERY_S = 2.0
-HOSTS_A_SECOND = 100
-"""The hosts of a large fleet take turns, so that looking costs about a hundredth of a core. A host
+"""The hosts of a large fleet take turns, as long as those in which its history is sampled. A host
 that is lost, comes back, or has changed jobs is looked at at once."""
 REFRESH_EVERY_S = 20.0
 """How often (s) figures in evidence are refreshed: a recorder of incidents writes each change."""
@@ -93,8 +93,8 @@ class Triage:
         touched = self._around.take(
             self._jobs(), self._leases.others(self._journal.id), self._leases.silent()
         )
-        count = len(snapshot.hosts)
-        every = count / HOSTS_A_SECOND if count > HOSTS_A_SECOND * LOOK_EVERY_S else 0.0
+        turn_s = sampling_s(sum([len(host.devices) for host in snapshot.hosts]))
+        every = turn_s if turn_s > LOOK_EVERY_S else 0.0
         for number, host in enumerate(watch.due(snapshot, touched, now, every), start=1):
             watch.examine(host, self._around, now)
             if number % SLICE == 0:

@@ -7,7 +7,7 @@ looks codes up in a table that is made once for a theme.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from rich.style import Style
@@ -28,7 +28,7 @@ from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.owners import NO_USER, Owners
 from gpuconsole.tui.render.text_cells import Piece
-from gpuconsole.tui.snapshot import Picture
+from gpuconsole.tui.snapshot import HostSums, Picture
 from gpuconsole.tui.style.styles import FREE, Ink
 
 Code = TypeVar("Code")
@@ -178,26 +178,45 @@ def device_codes(
     return codes
 
 
-def host_code(
-    picture: Picture, host: Host, metric: Metric, owners: Owners, lit: frozenset[str]
-) -> int:
-    """Return one code for a whole host: the worst trouble, else the mean (or most) of its devices.
+def host_codes(
+    picture: Picture, hosts: Iterable[Host], metric: Metric, owners: Owners, lit: frozenset[str]
+) -> list[int]:
+    """Return one code for each host: the worst trouble, else the mean (or most) of its devices.
 
     Under `owner` the user who has most of its devices.
     """
-    if lit and any(device.uuid in lit for device in host.devices):
-        return LIT
-    sums = picture.of_host(host)
-    if sums.worst is not Condition.OK:
-        return _TROUBLE[sums.worst]
-    if metric.frees and sums.free == sums.devices > 0:
-        return FREE
-    if metric.name == "utilisation":
-        return _coded(level(sums.utilization))
-    if metric.name == "memory":
-        return _coded(level(sums.memory))
-    if metric.name == "temperature":
-        return _coded(heat_level(sums.hottest_c))
+    frees, step_of = metric.frees, _OF_SUMS.get(metric.name)
+    codes: list[int] = []
+    for host in hosts:
+        sums = picture.of_host(host)
+        if lit and any(device.uuid in lit for device in host.devices):
+            codes.append(LIT)
+        elif sums.worst is not Condition.OK:
+            codes.append(_TROUBLE[sums.worst])
+        elif frees and sums.free == sums.devices > 0:
+            codes.append(FREE)
+        elif step_of is None:
+            codes.append(_code_of_devices(picture, host, metric, owners))
+        else:
+            step = step_of(sums)
+            codes.append(UNTOLD if step is None else step)
+    return codes
+
+
+def _work_of_host(sums: HostSums) -> int | None:
+    count = sums.utilization_known
+    return bisect_right(STEPS, sums.utilization_sum / count) if count else None
+
+
+_OF_SUMS: Mapping[str, Callable[[HostSums], int | None]] = {
+    "utilisation": _work_of_host,
+    "memory": lambda sums: level(sums.memory),
+    "temperature": lambda sums: heat_level(sums.hottest_c),
+}
+"""The step of a host under those metrics that its sums tell."""
+
+
+def _code_of_devices(picture: Picture, host: Host, metric: Metric, owners: Owners) -> int:
     if metric.name == "owner":
         slot = owners.most(picture.user_name(device) for device in host.devices)
         return 0 if slot == NO_USER else OWNER + slot
@@ -205,10 +224,6 @@ def host_code(
     if metric.name == "free":
         return max(steps, default=UNTOLD)
     return round(sum(steps) / len(steps)) if steps else UNTOLD
-
-
-def _coded(step: int | None) -> int:
-    return UNTOLD if step is None else step
 
 
 def is_free(device: Device) -> bool:

@@ -15,7 +15,7 @@ from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.tui.render.device_rows import Column, device_line, free_words, marked, short_model
 from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown
-from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells, Metric, device_codes, host_code
+from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells, Metric, device_codes, host_codes
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.text_cells import Piece, fit
 from gpuconsole.tui.snapshot import HostSums, Picture, Totals
@@ -194,7 +194,10 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     if placed.gutter:
         pieces.append((fit(row.label, placed.gutter - 1) + " ", ink.muted))
     if not placed.gap:
-        pieces += [_host_cell(view, view.shown[at].host, metric) for at in row.hosts]
+        shown, drawn_as = view.shown, view.cells.one
+        hosts = [shown[at].host for at in row.hosts]
+        codes = host_codes(view.picture, hosts, metric, view.owners, view.lit)
+        pieces += [drawn_as[code] for code in codes]
         if cursor is not None:
             at = row.hosts.index(cursor) - len(row.hosts)
             pieces[at] = (pieces[at][0], ink.here)
@@ -221,10 +224,6 @@ def _filled(pieces: list[Piece], row: Row, view: MapView) -> list[Piece]:
     if rest > 0:
         pieces.append((" " * rest, view.ink.text))
     return _merged(pieces)
-
-
-def _host_cell(view: MapView, host: Host, metric: Metric) -> Piece:
-    return view.cells.one[host_code(view.picture, host, metric, view.owners, view.lit)]
 
 
 def _one_host(view: MapView, host: Host, metric: Metric) -> list[Piece]:
