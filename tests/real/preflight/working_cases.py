@@ -7,6 +7,11 @@ EMPTY = "paddle.rand([0, 4])"
 COLUMN = "paddle.to_tensor([[0], [1]])"
 CASES: tuple[tuple[str, list[int]], ...] = (
     (f"{EMPTY}.reshape([0, -1])", [0, 4]),
+    (f"F.linear({X}, paddle.rand([2, 4, 5]))", [2, 3, 5]),
+    ("F.linear(paddle.rand([3, 4]), paddle.rand([2, 4, 5]))", [2, 3, 5]),
+    ("paddle.inner(paddle.rand([2, 3]), paddle.rand([1]))", [2, 3]),
+    ("paddle.tensordot(paddle.rand([2, 3]), paddle.rand([1, 4]), axes=1)", [2, 4]),
+    ("paddle.tensordot(paddle.rand([2, 1]), paddle.rand([3, 4]), axes=1)", [2, 4]),
     (f"{EMPTY}.reshape([-1, 0])", [4, 0]),
     (f"{EMPTY}.reshape([2, 0, -1])", [2, 0, 2]),
     (f"{EMPTY}.t().reshape([0, -1])", [0, 4]),

@@ -113,7 +113,7 @@ def outer(x, y, name=None):
 
 
 def inner(x, y, name=None):
-    if len(x.shape) == 0 or len(y.shape) == 0:
+    if x.size == 1 or y.size == 1:
         return paddle.multiply(x, y)
     shape = list(x.shape[:-1]) + list(y.shape[:-1])
     rows = paddle.reshape(x, (-1, x.shape[-1]))
@@ -129,6 +129,11 @@ def tensordot(x, y, axes=2, name=None):
         left = right = list(axes)
     else:
         left, right = list(axes[0]), list(axes[-1])
+    for mine, theirs in zip(left, right):  # noqa: B905
+        if x.shape[mine] == 1 and y.shape[theirs] != 1:
+            y = paddle.sum(y, theirs, keepdim=True)
+        elif y.shape[theirs] == 1 and x.shape[mine] != 1:
+            x = paddle.sum(x, mine, keepdim=True)
     mine = [one for one in range(len(x.shape)) if one not in left]
     theirs = [one for one in range(len(y.shape)) if one not in right]
     shape = [x.shape[one] for one in mine] + [y.shape[one] for one in theirs]

@@ -285,10 +285,12 @@ def _unfolded(x: Tensor, y: Tensor, lead: Sequence[int]) -> int:
 
 def linear(run: Run, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Multiply by a weight and add a bias, each with its own output as Paddle does."""
-    if not x.shape or x.shape[-1] != weight.shape[0]:
+    # A weight of more axes is multiplied as matrices are: its features are its last axis but one.
+    features = weight.shape[-2] if len(weight.shape) > 1 else weight.shape[0]
+    if not x.shape or x.shape[-1] != features:
         got = x.shape[-1] if x.shape else 0
         raise ShapeFault(
-            f"Linear expects {weight.shape[0]} input features, {got} arrive", x.shape, weight.shape
+            f"Linear expects {features} input features, {got} arrive", x.shape, weight.shape
         )
     out = matmul(run, x, weight)
     return out if bias is None else binary(run, "add", out, bias)
