@@ -137,6 +137,15 @@ class State:
         """`number_of(number)` is what a script gets as a number of unknown data."""
         self.names: dict[str, int] = {}
 
+    def at_first_operator(self, function: Callable[[], None]) -> None:
+        """Have a function called where the first operator is run."""
+
+        def reached() -> None:
+            self.pause = math.inf
+            function()
+
+        self.pause, self.paused = 1, reached
+
     @overload
     def call(
         self, name: OneTensor, args: Sequence[object], kwargs: Mapping[str, object]

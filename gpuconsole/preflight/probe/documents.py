@@ -98,6 +98,8 @@ class Request(Change, total=False):
     limit_s: float
     limit_mib: int
     ahead: Ahead
+    further: int
+    """Where further requests of the same start come in: the number of an open file."""
 
 
 class Reader(TypedDict, total=False):
@@ -199,3 +201,5 @@ class Answer(TypedDict, total=False):
     progress: float
     stage: str
     place: int
+    waits: bool
+    """Whether the process waits for a further request."""

@@ -1,36 +1,29 @@
 """Measure a Paddle script in this machine's sandbox: read a request, answer in JSON lines.
 
-Each batch size runs in a fresh process of its own, so that one run leaves nothing to the next.
+Each batch size runs in a process of its own: a fresh one, or a copy of one that has come no further
+than to where the size is asked for. So one run leaves nothing to the next.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
-from .runs import budget, forking, linearity, read_files
+from .runs import budget, forking, linearity, read_files, starts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TextIO
 
     from .documents import Ahead, Answer, Batch, Change, Document, Fault, Request, Run
-
-    Forward = Callable[[float, str], None]
-    """Hears how far a run is, from 0 to 1, and its stage."""
+    from .runs.starts import Forward
 
 VERSION = 1
 MODES = ("traced", "meta", "device")
-TAIL = 8000
-"""Characters kept of what the script prints."""
 LINE = 300
 """Characters of its last line that are said."""
 DOUBLINGS = (1, 4)
@@ -42,8 +35,6 @@ ROUNDED = 1.25
 """What sizes that are rounded up may differ from a line."""
 LATER = "The peak comes after the first {} steps: {} were followed."
 SHORTER = "With another batch size the script was not followed as far: only its own is reported."
-LONGEST_ANSWER_S = 60.0
-"""Longest time in which the last message of a process that has ended is read."""
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
 
@@ -65,7 +56,10 @@ def main() -> None:
     except (OSError, ValueError) as error:
         say(out, {"error": fault("request", f"The request cannot be read: {error}")})
         return
-    say(out, measured(request, out))
+    try:
+        say(out, measured(request, out))
+    finally:
+        end()
 
 
 def read(names: Sequence[str]) -> Request:
@@ -469,21 +463,45 @@ def document(request: Request, runs: list[Run]) -> Document:
 
 
 def run(request: Request, forward: Forward) -> Answer:
-    """Run the script in a process of its own; return its last message.
+    """Run the script; return its last message.
 
-    A run from which others followed leaves their answers to the next calls.
+    A run from which others followed leaves their answers to the next calls; a process that waits
+    does what follows from where it began.
     """
     for place, (asked, answer) in enumerate(_AHEAD):
         if asked == request:
             del _AHEAD[place]
             return answer
     _AHEAD.clear()
+    answer = again(request, forward) or started(request, forward)
+    if "run" in answer:
+        answer["run"]["request"] = request
+    return answer
+
+
+def again(request: Request, forward: Forward) -> Answer | None:
+    """Do a run in a copy of the process that waits; None where it cannot be one of its runs, or
+    came to no answer there."""
+    if not _LIVE or not _LIVE[-1].follows(request):
+        return None
+    _LIVE[-1].ask(request)
+    answers = said(_LIVE[-1], forward)
+    return answers[0] if answers else None
+
+
+def started(request: Request, forward: Forward) -> Answer:
+    """Do a run in a process of its own."""
+    end()
     if request.get("source"):
         try:
             laid_out(request)
         except OSError as error:
             return {"error": fault("memory", f"The project could not be laid out: {error}")}
-    answers = said(request, forward)
+    here = os.path.dirname(os.path.abspath(__file__))
+    _LIVE.append(starts.Start(request, starts.command(here), environment(request)))
+    answers = said(_LIVE[-1], forward)
+    if not _LIVE[-1].is_waiting:
+        end()
     changes: list[Change] = [{}]
     further = request.pop("ahead", None)
     # Where the first came to no run, nothing says of what requests the others are answers.
@@ -492,13 +510,22 @@ def run(request: Request, forward: Forward) -> Answer:
         first["settled"] = second.pop("settled", False)
         changes += forking.changes(request, further, forking.summary_of(first))
         changes = forking.without_numbers(changes) if first["settled"] else changes
-    for change, answer in zip(changes, answers):
-        asked = {**request, **change}
+    for change, answer in zip(changes[1:], answers[1:]):
+        asked: Request = {**request, **change}
         if "run" in answer:
             answer["run"]["request"] = asked
         _AHEAD.append((asked, answer))
-    return _AHEAD.pop(0)[1]
+    return answers[0]
 
+
+def end() -> None:
+    """End the process that waits."""
+    while _LIVE:
+        _LIVE.pop().end()
+
+
+_LIVE: list[starts.Start] = []
+"""The process that runs the script, or waits for a further request."""
 
 _AHEAD: list[tuple[Request, Answer]] = []
 """Further requests with their answers, which the last run gave as well."""
@@ -510,53 +537,19 @@ def ahead(size: int | str) -> Ahead:
     return {"size": size, "number": OTHER_NUMBERS[0], "part": PART}
 
 
-def said(request: Request, forward: Forward) -> list[Answer]:
-    """Start a process that runs the script; return its answers, of which there is one at least."""
-    start = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")
-    child = subprocess.Popen(
-        [sys.executable, start, "--run"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(request),
-        universal_newlines=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stderr is not None
-    began = time.monotonic()
-    printed: list[str] = []
-    heard: dict[int, Answer] = {}
-    listener = threading.Thread(target=listen, args=(child.stdout, forward, heard), daemon=True)
-    reader = threading.Thread(target=keep_tail, args=(child.stderr, printed), daemon=True)
-    listener.start()
-    reader.start()
-    with contextlib.suppress(OSError):
-        child.stdin.write(json.dumps(request))
-        child.stdin.close()
-    late = False
-    try:
-        child.wait(_most_s(request))
-    except subprocess.TimeoutExpired:
-        late = True
-    with contextlib.suppress(OSError):
-        # Processes that the script started hold its pipes open, and would run on.
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    listener.join(LONGEST_ANSWER_S)
-    reader.join(2)
-    answers = [heard[place] for place in sorted(heard)]
+def said(start: starts.Start, forward: Forward) -> list[Answer]:
+    """Return the answers of a process, of which there is one at least where it has ended."""
+    began, mode = time.monotonic(), start.request["mode"]
+    answers, late = start.answers(forward, _most_s(start.request))
     if late and not answers:
         answers.append({"error": fault("time", budget.over())})
-    if not answers:
-        answers.append({"error": fault(*ended(child.returncode, request["mode"]))})
+    if not answers and not start.is_waiting:
+        answers.append({"error": fault(*ended(start.code, mode))})
     for answer in answers:
         if "run" in answer:
             answer["run"]["seconds"] = round(time.monotonic() - began, 3)
         if "error" in answer:
-            answer["error"] = with_output(answer["error"], "".join(printed)[-TAIL:])
+            answer["error"] = with_output(answer["error"], start.tail)
     return answers
 
 
@@ -565,21 +558,6 @@ def _most_s(request: Request) -> float | None:
     with data are planned by the time that is left, and ended by who asked for them."""
     most = budget.left_s()
     return max(0.0, most) if request["mode"] == "meta" and most < math.inf else None
-
-
-def listen(stream: Iterable[str], forward: Forward, heard: dict[int, Answer]) -> None:
-    """Follow what runs say to the end of the stream: progress, and the last message of each."""
-    for line in stream:
-        try:
-            message: Answer = json.loads(line)
-        except ValueError as error:
-            words = f"The measured process broke off: {error}"
-            message = {"error": fault("script", words), "place": max(heard, default=0)}
-        place = message.pop("place", 0)
-        if "progress" in message:
-            forward(place + message["progress"], message["stage"])
-        else:
-            heard[place] = message
 
 
 def with_output(error: Fault, output: str) -> Fault:
@@ -603,19 +581,6 @@ def ended(code: int, mode: str) -> tuple[str, str]:
     if code < 0:
         return "script", f"The measured process was ended by signal {-code}."
     return "script", f"The script ended the process itself, with code {code}."
-
-
-def keep_tail(stream: TextIO, tail: list[str]) -> None:
-    """Read a stream to its end, keeping the last of it."""
-    length = 0
-    while True:
-        text = stream.read(1024)
-        if not text:
-            return
-        tail.append(text)
-        length += len(text)
-        while length - len(tail[0]) > TAIL:
-            length -= len(tail.pop(0))
 
 
 def laid_out(request: Request) -> None:

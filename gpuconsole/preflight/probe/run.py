@@ -124,6 +124,8 @@ def main() -> None:
     channel.reads = read_files.Reads(request)
     sys.addaudithook(channel.reads.heard)
     forking.install(request, channel, lambda asked: numbered(meta, asked))
+    if meta is not None:
+        meta.state.STATE.at_first_operator(forking.begun)
     try:
         start(script, request)
     except SystemExit as left:

@@ -418,13 +418,25 @@ def test_a_second_size_that_was_cut_leaves_the_scripts_own(probe: Any) -> None:
     assert [len(one["sizes"]) for one in probe.pair(other, steps(3, 20, batch=4))] == [3, 3]
 
 
+class Ended:
+    """A process that runs the script and has ended."""
+
+    is_waiting = False
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def end(self) -> None: ...
+
+
 def test_an_error_before_other_answers_is_the_answer_of_a_run(
     probe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of the process may go on after the first came to an error."""
     error = {"error": {"kind": "library", "message": "It lacks a module."}}
     monkeypatch.setattr(probe, "said", lambda *_: [error, {"run": run(128, 10, own_batch=64)}])
-    assert probe.run({"size": None, "ahead": {"size": "double"}}, lambda *_: None) == error
+    monkeypatch.setattr(probe.starts, "Start", Ended)
+    request = {"size": None, "ahead": {"size": "double"}, "mode": "meta", "root": ""}
+    assert probe.run(request, lambda *_: None) == error
 
 
 def test_a_file_with_another_batch_size_is_a_file_like_any_other(tmp_path: Path) -> None:

@@ -91,6 +91,13 @@ def test_a_cpu_mixes_no_precision() -> None:
         assert found[level]["masters"] == 0
 
 
+OF_OTHER_TYPES = (
+    "paddle.as_real(x)",
+    "paddle.as_real(x > 1)",
+    "paddle.as_complex(x.astype('int64'))",
+    "paddle.as_complex(x.reshape([4, 2]).astype('float16'))",
+)
+"""Calls of operators that have no kernel for the type of what they are given."""
 MIXED = (
     "paddle.bmm(paddle.rand([2, 3, 4]), paddle.ones([2, 4, 5], 'float64'))",
     "paddle.nn.Linear(4, 3)(x.astype('float64'))",
@@ -119,6 +126,8 @@ BLAMED = (
     ("import math\nmath.log(0.5 - x.mean().item())", "unclear"),
     ("import math\nmath.log(-1.0)", "script"),
     *((line, "script") for line in MIXED),
+    *((line, "script") for line in OF_OTHER_TYPES),
+    ("paddle.as_real(x if x.sum() > 1 else paddle.as_complex(x))", "unclear"),
 )
 
 
@@ -186,6 +195,20 @@ def test_real_kernels_refuse_what_the_tier_refuses() -> None:
         check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["(InvalidArgument)"] * len(MIXED)
+
+
+def test_real_kernels_are_missing_where_the_tier_has_none() -> None:
+    lines = "".join(f"    lambda: {line},\n" for line in OF_OTHER_TYPES)
+    code = (
+        f"import paddle\nx = paddle.rand([2, 4])\nfor call in (\n{lines}):\n"
+        "    try:\n        call()\n    except RuntimeError as error:\n"
+        "        print(str(error).split()[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S * 5,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["(NotFound)"] * len(OF_OTHER_TYPES)
 
 
 COUNTED = """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Edge:
     """Where the gradient of an input goes: to another node's output, or to a leaf."""
 
-    __slots__ = ("dtype", "keeper", "leaf", "node", "parameter", "shape", "slot")
+    __slots__ = ("dtype", "keeper", "key", "leaf", "node", "parameter", "shape", "slot")
 
     def __init__(self, tensor: Tensor) -> None:
         self.node = tensor.m_node
@@ -38,11 +38,8 @@ class Edge:
         self.keeper = weakref.ref(tensor.source.keeper()) if alone else None
         self.shape, self.dtype = tensor.m_shape, tensor.m_dtype
         self.parameter = tensor.m_node is None and tensor.persistable
-
-    @property
-    def key(self) -> Key:
+        self.key: Key = id(self.node) if self.node is not None else ("leaf", id(self.leaf))
         """What tells this edge's end from others."""
-        return id(self.node) if self.node is not None else ("leaf", id(self.leaf))
 
     def end(self) -> Tensor | None:
         """Return the leaf that it leads to, None where that is gone or there is a node."""

@@ -73,6 +73,10 @@ OF_ONE_TYPE = frozenset({
 """Operators with kernels that refuse floats of 32 and of 64 bits together, which no shapes tell."""
 
 
+OF_TYPES = {"as_real": {"complex64", "complex128"}, "as_complex": {"float32", "float64"}}
+"""Operators with kernels for these types alone."""
+
+
 def inferred(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Result:
     """Run an operator by what Paddle infers of it."""
     into = kwargs.get("out")
@@ -91,6 +95,8 @@ def inferred(name: str, args: Sequence[object], kwargs: Mapping[str, object]) ->
         tensors = amp.cast(name, tensors, places)
     if name in OF_ONE_TYPE:
         _refuse_mixed(name, tensors)
+    if name in OF_TYPES and tensors:
+        _refuse_others(name, tensors[0])
     for tensor in tensors:
         if tensor.m_rows and name not in _ROWS:
             raise Unsupported(f"{name} of a gradient of rows")
@@ -131,6 +137,14 @@ def _refuse_mixed(name: str, tensors: Sequence[Tensor]) -> None:
             "trying to retrieve does not match the type of data currently contained."
         )
         raise rightly(ValueError(words))
+
+
+def _refuse_others(name: str, tensor: Tensor) -> None:
+    """Raise RuntimeError, as Paddle does where an operator has no kernel for a tensor's type."""
+    kind = word(tensor.m_dtype)
+    if kind not in OF_TYPES[name]:
+        words = f"(NotFound) The kernel `{name}` is not registered for {kind}."
+        raise rightly(RuntimeError(words))
 
 
 def _keep_rows(tensors: Sequence[Tensor], result: Result) -> None:

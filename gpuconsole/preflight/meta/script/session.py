@@ -21,7 +21,7 @@ from .kept import Keeping
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from paddle import Model
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from ...probe.run import Channel
 
 SOON_S, LAST_S = 60.0, 90.0
-"""When a run is to end after its answer, at the next operator, and when it ends in any case: far
-beyond what its steps take anywhere."""
+"""When a run is to end after its answer, at the next operator, and when it ends in any case, of the
+time that it takes itself: far beyond what its steps take anywhere."""
+LONGEST_S = 150.0
+"""When it ends in any case on a machine that does much else."""
+LOOKED_S = 1.0
+"""How often that is looked at."""
 MOST_S = 40.0
 """Processor time after the answer in which a run goes on: scripts that prepare data for long do
 little that is counted."""
@@ -50,7 +54,43 @@ COUNTED = "gpuconsole_used"
 """What a loader has once its used batches were counted."""
 SERIAL = "gpuconsole_serial"
 """What an optimizer has for its number."""
+WAITED = "/proc/self/schedstat"
+"""How long the process ran and waited for a processor, in nanoseconds, as Linux counts it for the
+thread that runs the script."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
+
+
+def waited_s() -> float:
+    """Return the seconds that this process has waited for a processor; 0 where nothing counts."""
+    try:
+        with open(WAITED, encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+class OwnTime:
+    """The time since it was made, without what the process waited for a processor: on a machine
+    that does much else a run is followed as far as anywhere."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        waited: Callable[[], float] = waited_s,
+    ) -> None:
+        self._clock, self._waited = clock, waited
+        self._began, self._had_waited = clock(), waited()
+
+    @property
+    def all_s(self) -> float:
+        """All seconds that have passed."""
+        return self._clock() - self._began
+
+    @property
+    def own_s(self) -> float:
+        """Those in which the process ran, or waited for anything but a processor."""
+        waited = self._waited() - self._had_waited
+        return max(0.0, self.all_s - max(0.0, waited))
 
 
 def _leave() -> None:
@@ -382,17 +422,18 @@ class Session(hooks.Session):
         # States come with the first step, their full peak with the second.
         for peak, held in ledger.held[1:-1]:
             onward.cycle(peak, held)
-        for seconds, ends in ((SOON_S, self.is_late), (LAST_S, _leave)):
-            timer = threading.Timer(seconds, ends)
-            timer.daemon = True
-            timer.start()
+        threading.Thread(target=self.watch_time, args=(OwnTime(),), daemon=True).start()
         STATE.pause, STATE.paused = ledger.calls + CHECKED, self.paused
         return onward
 
-    def is_late(self) -> None:
-        """The time is over: the run ends with its next operator."""
-        self.late = True
-        STATE.pause = 0
+    def watch_time(self, passed: OwnTime) -> None:
+        """End the run once its time is over: with its next operator, or in any case."""
+        while passed.own_s < LAST_S and passed.all_s < LONGEST_S:
+            if passed.own_s >= SOON_S and not self.late:
+                self.late = True
+                STATE.pause = 0
+            time.sleep(LOOKED_S)
+        _leave()
 
     def is_spent(self, onward: Onward) -> bool:
         """Tell whether the run may not go on."""

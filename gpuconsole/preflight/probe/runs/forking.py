@@ -4,6 +4,9 @@ A copy goes on with the first size and ends, then another with the next, and so 
 itself goes on with the last. What the script does before, which is mostly importing its libraries,
 is done once for all.
 
+What follows from all of these is asked for later: the process waits, and does it in a copy too. A
+script that never asks for its batch size divides at its first operator, for such requests alone.
+
 Where the script asks for numbers of unknown data, another size and other numbers are tried in one
 run: a block that is as large as in the first run, or larger as the batch is, hangs on no number.
 """
@@ -23,13 +26,15 @@ from typing import TYPE_CHECKING, cast
 from . import linearity, project_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from ..documents import Ahead, Batch, Change, Request, Run, Summary
     from ..run import Channel
 
 DOUBLE = "double"
 """The next size is twice the script's own, which the first run tells."""
+CHANGED = ("size", "until", "whole", "drawn", "way", "trains", "batch", "number", "part", "counts")
+"""What requests of one start may differ in; of `batch` only the value."""
 OPEN = "as long as it can be"
 """How choices of the meta tier end where only data tells a length."""
 TO_THE_END = 2**31 - 1
@@ -74,6 +79,8 @@ def _events(run: Run) -> bytes:
 def install(request: Request, channel: Channel, numbered: Callable[[Request], object]) -> None:
     """Divide where the batch size is asked for, if the request has further runs. `numbered` sets
     what numbers of unknown data are."""
+    if request.get("further"):
+        os.set_inheritable(request["further"], False)
     if request.get("ahead"):
         _WAITING.append((request, channel, numbered))
 
@@ -87,15 +94,27 @@ def reached() -> None:
     if threading.active_count() > 1:
         # A copy would have but this one; what is ahead is left to runs of their own.
         return
-    # Never in a project itself, nor in a user's home.
-    folders = [request["root"], *project_copy.home_of(os.environ)] if request.get("source") else []
-    before = [project_copy.below(folder) for folder in folders]
     channel.seen = Seen()
+    start = Start(request, channel, numbered)
     summary = _copied(channel)
     if summary is not None:
-        # A list: the folders are the same for each run.
-        before_by_folder = list(zip(folders, before))
-        _go_on(Start(request, channel, numbered, before_by_folder), ahead, summary)
+        _go_on(start, ahead, summary)
+
+
+def begun() -> None:
+    """The first operator is run: what comes until the batch size is asked for is done in a copy.
+    This process does what is asked for later, where it never was."""
+    if not _WAITING or threading.active_count() > 1:
+        return
+    request, channel, numbered = _WAITING[-1]
+    if not request.get("further"):
+        return
+    start = Start(request, channel, numbered)
+    if _copied(channel) is None:
+        return
+    _WAITING.clear()
+    del start.first["ahead"]
+    start.serve()
 
 
 class Start:
@@ -106,11 +125,15 @@ class Start:
         request: Request,
         channel: Channel,
         numbered: Callable[[Request], object],
-        before: Sequence[tuple[str, set[str] | None]],
     ) -> None:
         self.first: Request = {**request}
-        self._request, self._numbered, self._before = request, numbered, before
+        self._request, self._numbered = request, numbered
         self._channel = channel
+        # Never in a project itself, nor in a user's home.
+        copied = bool(request.get("source"))
+        folders = [request["root"], *project_copy.home_of(os.environ)] if copied else []
+        # A list: the folders are the same for each run.
+        self._before = [(folder, project_copy.below(folder)) for folder in folders]
 
     def begin(self, change: Change) -> None:
         """Make ready for the next run."""
@@ -134,6 +157,23 @@ class Start:
             self._channel.place -= not summary
         return summary
 
+    def serve(self) -> None:
+        """Do what is asked for from now on, each in a copy; return in that. Where this process is
+        not to wait it ends."""
+        asked = self.first.get("further")
+        if asked is None:
+            os._exit(0)
+        with os.fdopen(asked, encoding="utf-8") as stream:
+            while True:
+                self._channel.say({"waits": True})
+                line = stream.readline()
+                if not line:
+                    os._exit(0)
+                change: Change = json.loads(line)
+                self.begin(change)
+                if _copied(self._channel, tried=True) is None:
+                    return
+
 
 def _go_on(start: Start, ahead: Ahead, summary: Summary) -> None:
     """Do what follows from the first run; return where one is to be done here."""
@@ -147,12 +187,14 @@ def _go_on(start: Start, ahead: Ahead, summary: Summary) -> None:
         if together is None:
             return
         runs = without_numbers(runs[1:]) if together else runs
-    for change in runs[:-1]:
+    waits = bool(start.first.get("further"))
+    for change in runs if waits else runs[:-1]:
         if start.copy(change) is None:
             return
-    if not runs:
-        os._exit(0)
-    start.begin(runs[-1])
+    if waits or not runs:
+        start.serve()
+    else:
+        start.begin(runs[-1])
 
 
 def summary_of(run: Run) -> Summary:
@@ -208,7 +250,7 @@ def without_numbers(runs: Iterable[Change]) -> list[Change]:
     return [change for change in runs if "number" not in change]
 
 
-def _copied(channel: Channel) -> Summary | None:
+def _copied(channel: Channel, tried: bool = False) -> Summary | None:
     """Let a copy of this process run; return its summary once it has ended, None in the copy."""
     there, here = os.pipe()
     copy = os.fork()
@@ -217,7 +259,7 @@ def _copied(channel: Channel) -> Summary | None:
         channel.told = here
         return None
     os.close(here)
-    return _ended(copy, there, channel.grows is not None)
+    return _ended(copy, there, tried or channel.grows is not None)
 
 
 def _ended(copy: int, there: int, tried: bool) -> Summary:
