@@ -103,8 +103,8 @@ async def test_events_of_one_moment_are_painted_once(monkeypatch: pytest.MonkeyP
             paint(force=force)
 
         monkeypatch.setattr(console.app, "paint", counting)
-        for number in range(50):
-            session.listeners[0](Event("incident", f"h{number}", "lost", NOW, "warning"))
+        for _ in range(50):
+            session.listeners[0](Event("job", "ana-0001", "resnet: running", NOW))
         await console.until(lambda: forced)
         await console.pilot.pause()
         assert forced == [True]

@@ -1,4 +1,5 @@
-"""Events as notifications: many hosts as one, and those that call a person who looks elsewhere.
+"""Events as notifications: many hosts or incidents as one, and those that call a person who looks
+elsewhere.
 
 Terminals know two sequences for it: OSC 9 (iTerm2, WezTerm, kitty, ghostty, Windows Terminal) and
 OSC 777 (urxvt, and those built on VTE). Each gets one of them; others ignore what they do not know.
@@ -7,6 +8,7 @@ OSC 777 (urxvt, and those built on VTE). Each gets one of them; others ignore wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.events import Event
@@ -44,7 +46,7 @@ def _plain(text: str) -> str:
 
 
 TOGETHER_S = 0.5
-"""Changes of hosts within so many seconds are coalesced into one notification."""
+"""Changes of hosts, and incidents, within so many seconds are coalesced into one notification."""
 MOST_ALONE = 3
 """Up to so many changes are notified one by one."""
 MOST_NAMED = 5
@@ -53,7 +55,7 @@ _SEVERAL = {" is up.": "are up", " sleeps.": "sleep"}
 
 
 class Crowds:
-    """Passes events on to `tell`; those of hosts a moment later, many as one."""
+    """Passes events on to `tell`; those of hosts and incidents a moment later, many as one."""
 
     def __init__(self, app: App[None], tell: Callable[[Event], None]) -> None:
         self._app = app
@@ -62,7 +64,7 @@ class Crowds:
 
     def take(self, event: Event) -> None:
         """Take an event of the session."""
-        if event.kind != "host":
+        if event.kind not in ("host", "incident"):
             self._tell(event)
             return
         if not self._waiting:
@@ -72,23 +74,38 @@ class Crowds:
 
     def _tell_waiting(self) -> None:
         events, self._waiting = self._waiting, []
-        groups: dict[str, list[Event]] = {}
+        groups: dict[tuple[str, str], list[Event]] = {}
         for event in events:
             ending = event.message.removeprefix(event.subject)
-            groups.setdefault(_SEVERAL.get(ending, event.severity), []).append(event)
-        for word, group in groups.items():
-            for event in group if len(group) <= MOST_ALONE else [_together(word, group)]:
+            key = event.kind, _SEVERAL.get(ending, event.severity)
+            groups.setdefault(key, []).append(event)
+        for (kind, word), group in groups.items():
+            many = _incidents_together if kind == "incident" else partial(_hosts_together, word)
+            for event in group if len(group) <= MOST_ALONE else [many(group)]:
                 self._tell(event)
 
 
-def _together(word: str, events: list[Event]) -> Event:
-    """Return one event for many of a kind."""
+def _incidents_together(events: list[Event]) -> Event:
+    """Return one event for many incidents of one severity."""
+    count, last = len(events), events[-1]
+    names = _first_of([event.message.partition(": ")[0] for event in events])
+    text = msg("{n} incidents: {names}.", n=count, names=names)
+    return Event("incident", "", text, last.at, last.severity)
+
+
+def _hosts_together(word: str, events: list[Event]) -> Event:
+    """Return one event for many hosts that did the same."""
     count, last = len(events), events[-1]
     if word in _SEVERAL.values():
         return Event("host", "", msg(f"{{n}} hosts {word}.", n=count), last.at, last.severity)
-    names = joined(", ", [name(event.subject) for event in events[:MOST_NAMED]])
-    if count > MOST_NAMED:
-        names = sentences(names, msg("and {n} more", n=count - MOST_NAMED))
+    names = _first_of([event.subject for event in events])
     changed = "{n} hosts changed: {names}."
     text = "{n} hosts are down: {names}." if word == "error" else changed
     return Event("host", "", msg(text, n=count, names=names), last.at, last.severity)
+
+
+def _first_of(subjects: list[str]) -> str:
+    """Return the first of many names, and how many more there are."""
+    names = joined(", ", [name(subject) for subject in subjects[:MOST_NAMED]])
+    more = len(subjects) - MOST_NAMED
+    return sentences(names, msg("and {n} more", n=more)) if more > 0 else names

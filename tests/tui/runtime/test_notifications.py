@@ -75,3 +75,24 @@ def test_many_hosts_are_one_event_for_each_thing_that_they_do() -> None:
     made.take(up("late"))
     timers.ring()
     assert told[-1].message == "late is up."
+
+
+def test_many_incidents_are_one_event_for_each_severity() -> None:
+    made, timers, told = crowds()
+    for number in range(30):
+        made.take(Event("incident", f"n{number}", f"n{number} gpu 0: Memory full", 1.0, "warning"))
+    for number in range(2):
+        made.take(Event("incident", f"m{number}", f"m{number}: Not reachable", 2.0, "error"))
+    made.take(down("m0"))
+    assert told == [], "a rack that is lost brings dozens: they are gathered first"
+    timers.ring()
+    assert [(one.kind, one.message, one.severity) for one in told] == [
+        (
+            "incident",
+            "30 incidents: n0 gpu 0, n1 gpu 0, n2 gpu 0, n3 gpu 0, n4 gpu 0 and 25 more.",
+            "warning",
+        ),
+        ("incident", "m0: Not reachable", "error"),
+        ("incident", "m1: Not reachable", "error"),
+        ("host", "m0 is down. No route to host.", "error"),
+    ]
