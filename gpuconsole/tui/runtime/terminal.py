@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Sequence
 from select import select
@@ -111,7 +112,9 @@ class LastingDriver(LinuxDriver):
                 typed = _read(self.fileno)
                 text = decode(typed)
                 if not typed:
-                    terminal.clear()  # It is closed: the signal of that ends the console.
+                    terminal.clear()
+                    # It is closed. The kernel says so only to the session that it belongs to.
+                    os.kill(os.getpid(), signal.SIGHUP)
             for message in (*(parser.feed(text) if text else ()), *parser.tick()):
                 self.process_message(message)
 

@@ -140,15 +140,18 @@ async def test_what_may_begin_a_sequence_is_a_key_if_nothing_follows(
     typing.end()
 
 
-async def test_a_terminal_that_is_closed_is_looked_at_no_more(
+async def test_a_terminal_that_is_closed_is_looked_at_no_more_and_ends_the_console(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda process, number: sent.append((process, number)))
     typing = Typing(monkeypatch)
     await typing.type(b"a", "a")
     typing.close()
     await asyncio.sleep(3 * PAUSE_S)
-    assert len(typing.pauses) <= 4
     typing.end()
+    assert len(typing.pauses) <= 4
+    assert sent == [(os.getpid(), signal.SIGHUP)]
 
 
 def test_an_event_can_be_waited_for_beside_files() -> None:
