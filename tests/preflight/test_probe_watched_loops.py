@@ -89,6 +89,52 @@ def test_loops_that_train_end_with_their_next_turn(loops: ModuleType) -> None:
     assert loops.WATCH.ended == 4, "the first epoch ended by itself"
 
 
+EVERY = """
+class Options:
+    every = 20
+optimizer = made()
+def train():
+    for epoch in range(1, 100):
+        for batch in range(10):
+            step(optimizer)
+        seen.append(epoch)
+        if epoch == 3:
+            enough()
+        if (epoch + 1) % Options.every == 0:
+            print(end="")
+        elif epoch % 2 == 0 or epoch > 5000:
+            print(end="")
+        if epoch > 90 or missing:
+            print(end="")
+        if epoch % (seen.count(0) + 50) == 0:
+            print(end="")
+train()
+"""
+
+
+def test_a_loop_that_is_left_has_a_turn_for_each_test_of_its_number(loops: ModuleType) -> None:
+    """Tests that held before need none; what a test calls, or lacks, is left alone."""
+    assert _trained(loops, EVERY.replace("missing", "epoch == 0"))["seen"] == [1, 2, 3, 19, 91, 99]
+
+
+def test_a_loop_within_no_other_has_its_last_turns_though_epochs_go_on(loops: ModuleType) -> None:
+    text = """
+optimizer = made()
+for rows in range(4):
+    if rows:  # it trains nothing
+        print(end="")
+        break
+for batch in range(100):
+    enough()
+    passing(True)
+    step(optimizer)
+    seen.append(batch)
+    if batch % 50 == 49:
+        print(end="")
+"""
+    assert _trained(loops, text)["seen"] == [0, 49, 99]
+
+
 @pytest.mark.parametrize("walk", ["iter(range(100))", "enumerate(range(100))", "range(3)"])
 def test_what_has_no_last_number_to_come_ends_at_once(loops: ModuleType, walk: str) -> None:
     text = f"""

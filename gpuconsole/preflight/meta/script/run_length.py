@@ -42,9 +42,9 @@ MOST = 100
 """Cycles of one training after the first ones, at most."""
 TRAININGS = 6
 """Trainings that are followed, at most."""
-PATIENCE = 6
+PATIENCE = 10
 """Cycles in which a training goes on that was to be left, before the run ends: loops over ranges
-within each other take a few until each has come to its last turn."""
+within each other take a few until each has come to its last turns."""
 RISING = 5
 """Cycles in a row that each hold more than the one before, until memory is said to grow."""
 LEAST = 0.001

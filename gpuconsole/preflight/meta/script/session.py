@@ -16,6 +16,7 @@ from ...probe.runs import linearity
 from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
 from ..ledger import Block
 from ..state import REFUSED, STATE, Unsupported
+from . import quasi_newton
 from .answers import MOST_PLACES, chosen
 from .kept import Keeping
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
@@ -191,6 +192,7 @@ class Session(hooks.Session):
 
     def install(self) -> None:
         """Hook Paddle and begin to record."""
+        quasi_newton.install(self.paddle)
         super().install()
         self._fits()
         self._saves()

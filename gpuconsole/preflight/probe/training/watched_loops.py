@@ -4,8 +4,9 @@
 another training with other networks) from being seen. Its loops are compiled with a watch: while
 training is left, the next turn of a loop that has trained with an optimizer made before it is its
 end, as if nothing were left to walk over. A loop over a range has its last turn before that: many
-scripts evaluate, or save, where the number says that it is the last. A loop that makes an optimizer
-in each turn trains something else in each, and goes on.
+scripts evaluate, or save, where the number says that it is the last. It also has a turn for each
+test of its number that has not yet held, such as `epoch % 5 == 0`, where that first holds. A loop
+that makes an optimizer in each turn trains something else in each, and goes on.
 
 A loop over epochs, when another that trains has ended in its last turn, may go on for a while: each
 of its turns then takes a step alone, on the way to what comes only in a later epoch.
@@ -20,7 +21,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import importlib.machinery
+import itertools
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -50,6 +53,16 @@ REPEATED = 50_000
 
 MOST_ASSERTED = 100
 """Assertions within each other; those that held are not taken back one by one."""
+
+MOST_TURNS = 3
+"""Turns that a loop which is left has before its last one, because a test of its number holds."""
+MOST_NUMBERS = 10_000
+"""Numbers that a test is tried with."""
+PURE = (
+    ast.Attribute, ast.BinOp, ast.BoolOp, ast.Compare, ast.Constant, ast.Name, ast.UnaryOp,
+    ast.boolop, ast.cmpop, ast.expr_context, ast.operator, ast.unaryop,
+)  # fmt: skip
+"""What a test is made of that may be tried: it changes nothing."""
 
 _ROOT: list[str] = []
 
@@ -98,6 +111,8 @@ class Watch:
         """Called where one is that repeats itself, with the readers asked before it."""
         self.now: Callable[[], Now] = Now
         """Tells what the run has come to."""
+        self.within = 0
+        """How many `for` loops there are at present, within each other."""
 
     def begun(self) -> Mark:
         """Return what is to be known of the beginning of a loop."""
@@ -179,16 +194,23 @@ WATCH = Watch()
 
 
 class Walk:
-    """What a `for` walks over, until it ends or is left."""
+    """What a `for` walks over, until it ends or is left. `tests` are those of its number."""
 
-    __slots__ = ("inner", "mark", "numbers")
+    __slots__ = ("has_ended", "inner", "is_left", "mark", "numbers", "tests", "turns")
 
-    def __init__(self, over: Iterable[object]) -> None:
+    def __init__(self, over: Iterable[object], *tests: Callable[[int], object]) -> None:
         self.inner = iter(over)
         self.mark = WATCH.begun()
         # A bar that shows progress keeps what it counts.
         numbers = getattr(over, "iterable", over)
         self.numbers = numbers if isinstance(numbers, range) else range(0)
+        self.tests = tests
+        self.turns = 0
+        self.is_left = self.has_ended = False
+        WATCH.within += 1
+
+    def __del__(self) -> None:
+        WATCH.within -= not self.has_ended
 
     def __iter__(self) -> Iterator[object]:
         return self
@@ -197,17 +219,42 @@ class Walk:
         try:
             # Asked first: a reader of batches that ends by itself releases those it has ready.
             item = next(self.inner)
-            return self._last() if WATCH.left(self.mark) else item
+            if not self.is_left and WATCH.left(self.mark):
+                return self._last()
+            self.turns += 1
+            return item
         except StopIteration:
+            WATCH.within -= not self.has_ended
+            self.has_ended = True
             WATCH.done(self.mark)
             raise
 
     def _last(self) -> object:
-        """Return the last number of a range, with nothing left to walk over after it."""
-        self.inner = iter(())
-        if not self.numbers or not WATCH.leaving or WATCH.passing:
+        """Return the number of the first of the last turns, with the others left to walk over."""
+        self.inner, self.is_left = iter(()), True
+        if not self.numbers or not WATCH.leaving or (WATCH.passing and WATCH.within > 1):
+            # Epochs that are passed have a step each.
             raise StopIteration
-        return self.numbers[-1]
+        first, *others = [*self._tested(), self.numbers[-1]]
+        self.inner = iter(others)
+        return first
+
+    def _tested(self) -> list[int]:
+        """Return the numbers, in order, with which tests first hold that have not held yet; but
+        for the last number."""
+        before, after = self.numbers[: self.turns], self.numbers[self.turns : -1]
+        numbers = {number for test in self.tests for number in first_held(test, before, after)}
+        return sorted(numbers, key=self.numbers.index)[:MOST_TURNS]
+
+
+def first_held(test: Callable[[int], object], before: range, after: range) -> Iterator[int]:
+    """Yield the number with which a test first holds, if it held with none before."""
+    try:
+        if any(map(test, before[:MOST_NUMBERS])):
+            return
+        yield from itertools.islice(filter(test, after[:MOST_NUMBERS]), 1)
+    except Exception:
+        return
 
 
 def install(root: str) -> None:
@@ -272,9 +319,10 @@ class Rewritten(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.For:
         """`for x in xs` walks over `Walk(xs)`."""
+        tests = list(_tests(node)) if isinstance(node.target, ast.Name) else []
         self.generic_visit(node)
         if _calls(node.body):
-            node.iter = _called(FOR, [node.iter], node.iter)
+            node.iter = _called(FOR, [node.iter, *tests], node.iter)
         return node
 
     def visit_While(self, node: ast.While) -> ast.While | list[ast.stmt]:
@@ -300,12 +348,32 @@ class Rewritten(ast.NodeTransformer):
         return node
 
 
+def _tests(loop: ast.For) -> Iterator[ast.Lambda]:
+    """Yield the tests in a loop, but for those in loops within it, that look at its number and
+    change nothing, as functions of it."""
+    name = ast.unparse(loop.target)
+    statements = [*loop.body]
+    while statements:
+        statement = statements.pop(0)
+        if not isinstance(statement, (ast.If, ast.With, ast.Try)):
+            continue
+        statements += statement.body
+        if not isinstance(statement, ast.If):
+            continue
+        statements += statement.orelse
+        parts = list(ast.walk(statement.test))
+        named = any(isinstance(part, ast.Name) and part.id == name for part in parts)
+        if named and all(isinstance(part, PURE) for part in parts):
+            given = ast.arguments([], [ast.arg(name)], None, [], [], None, [])
+            yield _at(ast.Lambda(given, copy.deepcopy(statement.test)), loop.iter)
+
+
 def _calls(body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(part, ast.Call) for each in body for part in ast.walk(each))
 
 
-def _called(name: str, arguments: list[ast.expr], place: ast.AST) -> ast.Call:
-    return _at(ast.Call(ast.Name(name, ast.Load()), arguments, []), place)
+def _called(name: str, arguments: Sequence[ast.expr], place: ast.AST) -> ast.Call:
+    return _at(ast.Call(ast.Name(name, ast.Load()), [*arguments], []), place)
 
 
 def _at(node: Node, place: ast.AST) -> Node:
