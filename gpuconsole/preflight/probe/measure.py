@@ -216,7 +216,10 @@ def at_its_own(request: Request, out: TextIO) -> Answer:
             if second["error"]["kind"] == "time":
                 return {"runs": [linearity.fixed(first["run"])]}
     answer = batches(request, request["batches"], out)
-    if answer.get("error", {}).get("kind") in OF_SCRIPT:
+    kind = answer.get("error", {}).get("kind")
+    # Of several lines that write the size one alone may have been edited: shapes collide then, in
+    # an operator or in a program.
+    if kind in OF_SCRIPT or (kind == "unsupported" and batch["how"] == "edit"):
         whole = as_written(request, out)
         # What it does with its own batch size is what it does.
         return by_option(request, whole, out) if "runs" in whole else whole

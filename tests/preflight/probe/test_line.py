@@ -263,6 +263,26 @@ def test_what_no_size_avoids_is_not_tried_at_others(
     assert answered(probe, monkeypatch, lambda _: error) == ([None], error)
 
 
+@pytest.mark.parametrize(("how", "sizes"), [("edit", [2, None, 128]), ("argument", [2])])
+def test_a_script_that_an_edit_breaks_is_run_as_it_is_written(
+    probe: Any, monkeypatch: pytest.MonkeyPatch, how: str, sizes: list[int | None]
+) -> None:
+    """The number may be written in two places of a line, of which one was edited."""
+    error = {"error": {"kind": "unsupported", "message": "The shapes that it makes."}}
+    asked: list[int | None] = []
+
+    def ran(request: dict[str, Any], _: object) -> dict[str, Any]:
+        asked.append(request["size"])
+        size = request["size"]
+        return error if size else {"run": run(64, 640, own_batch=64, seconds=1.0, options=[])}
+
+    monkeypatch.setattr(probe, "run", ran)
+    request = {"mode": "meta", "batch": {"how": how, "value": 64}, "batches": [2, 4]}
+    answer = probe.at_its_own(request, io.StringIO())
+    assert asked == sizes
+    assert ("runs" in answer) == (how == "edit")
+
+
 def test_smaller_batches_are_tried_where_memory_is_short(
     probe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
