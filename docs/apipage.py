@@ -142,7 +142,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
         mark = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
         default = "" if parameter.default is parameter.empty else f" = {_said(parameter.default)}"
         said.append(f"{mark}{parameter.name}: {parameter.annotation}{default}")
-    # What a context manager's function returns is not what its generator gives.
+    # What a context manager's function returns is not what its generator yields.
     manager = hasattr(function, "__wrapped__")
     back = str(signature.return_annotation)
     back = re.sub("^AsyncIterator", "AbstractAsyncContextManager", back) if manager else back

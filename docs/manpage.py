@@ -118,8 +118,8 @@ def _options(
 ) -> Iterator[str]:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        told = isinstance(parameter, click.Option) and without.isdisjoint(parameter.opts)
-        if record is not None and told:
+        shown = isinstance(parameter, click.Option) and without.isdisjoint(parameter.opts)
+        if record is not None and shown:
             yield from _option(*record)
 
 

@@ -1,7 +1,7 @@
 """Take the README's pictures from the simulated lab: `python docs/pictures.py [FOLDER]`.
 
 Drives the real console with its keys at 120x36 and saves what it draws as SVG. Fonts of other
-hosts are taken out of the files: a picture asks nobody for anything.
+hosts are taken out of the files: a picture needs no network.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
 
 
 def _below(annotation: Any) -> tuple[type[BaseModel] | None, str]:
-    """Return the model that a value of this type holds, and what stands for its place in it."""
+    """Return the model that a value of this type holds, and the placeholder of its place in it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, ""
     origin = getattr(annotation, "__origin__", None)

@@ -407,7 +407,7 @@ def _service(section: ServiceSection | None) -> Service | None:
 def _once(document: Document[TaskFile], key: str) -> Any:
     above, below = getattr(document.value, key), getattr(document.value.task, key)
     if above is not None and below is not None:
-        text = f"`{key}` stands at the top level and under `task`"
+        text = f"`{key}` is both at the top level and under `task`"
         raise document.error((key,), text, "Keep one of them.")
     return below if above is None else above
 

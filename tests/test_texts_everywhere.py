@@ -27,7 +27,7 @@ def called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def told(path: Path, tree: ast.Module) -> Iterator[tuple[str, str]]:
+def reported(path: Path, tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Every text of a module that is raised, made a message or put together to sentences."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
@@ -53,7 +53,7 @@ def test_whatever_a_room_raises_or_says_is_in_the_catalogue(room: str) -> None:
         text
         for path, tree in trees().items()
         if path.relative_to(ROOT).parts[0] == room
-        for text in told(path, tree)
+        for text in reported(path, tree)
     ]
     # A template that is put together is looked for when it is said.
     whole = [(text, place) for text, place in found if text.replace("{}", "").strip(" .")]

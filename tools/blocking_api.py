@@ -23,7 +23,7 @@ FACES = {
     "BlockingImages": ("session/images/service.py", "Imaging"),
     "BlockingSession": ("session/session.py", "Session"),
 }
-"""What is written: the class of the face, and whose it is."""
+"""What is written: the class of the face, and what it is the face of."""
 NOT_CALLED = {
     "Session.elsewhere": "of no use once the session is open",
     "Session.attach": "a terminal is used from the event loop",

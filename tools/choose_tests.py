@@ -5,7 +5,7 @@
 A test file is chosen when it changed, or when it imports a changed module, directly or through
 others (lazy imports count, imports for type checkers do not). Files in `tests/` itself always run:
 they hold pages, words and the shape of the tree. All tests run with `--all`, when nothing changed,
-and when something changed whose readers imports do not show: data files, `pyproject.toml`.
+and when something changed that imports do not lead to: data files, `pyproject.toml`.
 
 Without `--since` a change is what differs from where the branch left `origin/main`, or `main`,
 including files that are not committed.

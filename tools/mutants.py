@@ -3,7 +3,7 @@
     python tools/mutants.py [--sample N] [--seed S]
 
 The rules are those of `gpuconsole/core`, `gpuconsole/placement` and `gpuconsole/preflight/memory`;
-what is changed, and which tests are asked, stands in `pyproject.toml` under `tool.mutmut`. All
+what is changed, and which tests are asked, is set in `pyproject.toml` under `tool.mutmut`. All
 changes take many hours, so a random sample is taken. Every change that no test noticed is listed;
 its text is printed by `python -m mutmut show NAME`.
 

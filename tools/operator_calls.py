@@ -21,7 +21,7 @@ OUTPUTS = ("out", "second")
 
 
 class Call(NamedTuple):
-    """`name` is the row's name; `expr` gives the output, or a tuple with it in front."""
+    """`name` is the row's name; `expr` computes the output, or a tuple with it in front."""
 
     name: str
     expr: str

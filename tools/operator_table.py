@@ -70,7 +70,7 @@ FLUID_NAMES = {
 WORDS = ("x", "y", "z", "fourth", "fifth", "sixth")
 """What the table calls a call's inputs; only the first three can be asked for."""
 FIRST_INPUT_DECIDES = frozenset({"batch_norm", "batch_norm_"})
-"""Operators whose scale and shift stay as they are under mixed precision."""
+"""Operators with a scale and a shift that stay as they are under mixed precision."""
 
 
 # -- eager calls: hooks and byte counters
@@ -269,7 +269,7 @@ def _kernels(call: Call, runs: Sequence[Seen], counts: Sequence[dict[str, int]])
 
 
 def precision(kernels: Sequence[str]) -> str:
-    """Return the mixed precision class of a call whose work is done by `kernels`."""
+    """Return the mixed precision class of a call that `kernels` do the work of."""
     from paddle.amp.amp_lists import black_list, white_list
 
     names = {FLUID_NAMES.get(one, one) for one in kernels}

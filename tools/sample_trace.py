@@ -4,7 +4,7 @@
 
 It is synthetic: no job of it ever ran. Its shape follows what public traces of labs have in common
 (many short jobs of one device, few long ones of many, more by day than by night, users that come in
-bursts); its figures are drawn and belong to nobody.
+bursts); its figures are drawn and belong to no real lab.
 """
 
 from __future__ import annotations

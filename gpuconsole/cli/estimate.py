@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from gpuconsole import preflight
-from gpuconsole.cli.output import note, told
+from gpuconsole.cli.output import error_text, note
 from gpuconsole.core.device_catalogue import Catalogue
 from gpuconsole.core.estimate import MEMORY_THRESHOLD, Report
 from gpuconsole.core.fleet import Backend, FleetSnapshot
@@ -116,7 +116,7 @@ def _history(state: Path | None) -> preflight.Calibration | None:
     try:
         return recorded(folder)
     except JournalError as error:
-        note(sentences("History is not used.", told(error), error.hint))
+        note(sentences("History is not used.", error_text(error), error.hint))
         return None
 
 
@@ -234,4 +234,4 @@ def _try(change: Callable[[], object]) -> None:
     try:
         change()
     except JournalError as error:
-        note(told(error))
+        note(error_text(error))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from gpuconsole.cli.options import options
-from gpuconsole.cli.output import note, say, told
+from gpuconsole.cli.output import error_text, note, say
 from gpuconsole.core.estimate import Isolation, MeasuredTier, Report, Trial
 from gpuconsole.core.jobs import Task
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -155,7 +155,7 @@ def _climb_there(task: Task, report: Report, user: Watching) -> Report | None:
     try:
         return drive(work)
     except ConsoleError as error:
-        note(sentences("It was not measured on a host.", told(error)))
+        note(sentences("It was not measured on a host.", error_text(error)))
         return None
 
 

@@ -76,7 +76,7 @@ def _lines(text: str) -> list[str]:
     return text.splitlines() if "\n" in text else [text] if text else []
 
 
-def told(error: ConsoleError) -> str:
+def error_text(error: ConsoleError) -> str:
     """Return an error's title and message, as one sentence."""
     return joined(": ", (error.title, error.message))
 

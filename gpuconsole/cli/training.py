@@ -253,7 +253,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     def hear(number: int, frame: object) -> None:
         nonlocal asked
         asked = True
-        note("Judging the result; Ctrl-C again gives up.")
+        note("Judging the result; press Ctrl-C again to give up.")
         signal.signal(signal.SIGINT, before)
 
     before = signal.signal(signal.SIGINT, hear)

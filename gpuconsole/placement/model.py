@@ -137,7 +137,7 @@ class Rejections(Sequence[Rejection]):
         self._made: tuple[Rejection, ...] | None = None
 
     @property
-    def told(self) -> tuple[Rejection, ...]:
+    def items(self) -> tuple[Rejection, ...]:
         """All of them."""
         if self._made is None:
             self._made = self._make()
@@ -149,16 +149,16 @@ class Rejections(Sequence[Rejection]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Rejection, ...]: ...
     def __getitem__(self, index: int | slice) -> Rejection | tuple[Rejection, ...]:
-        return self.told[index]
+        return self.items[index]
 
     def __len__(self) -> int:
-        return len(self.told)
+        return len(self.items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self.told == tuple(other)
+        return isinstance(other, Sequence) and self.items == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self.told)
+        return hash(self.items)
 
 
 @dataclass(frozen=True, slots=True)

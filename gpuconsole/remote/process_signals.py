@@ -55,14 +55,14 @@ def _same(running: str, shown: str) -> bool:
 def _refused(
     host: str, process: DeviceProcess, signal: str, output: str
 ) -> EngineError | RefusedError:
-    whose = f"process {process.pid} of {process.user or 'somebody else'}"
+    subject = f"process {process.pid} of {process.user or 'somebody else'}"
     if "not permitted" in output.lower():
         return RefusedError(
             "Not permitted",
             msg(
-                "{host}: the account that the console uses may not signal {whose}.",
+                "{host}: the account that the console uses may not signal {subject}.",
                 host=host,
-                whose=whose,
+                subject=subject,
             ),
             msg(
                 "Ask {value}, or name an account with the right to it as `user` of {host}"
@@ -76,10 +76,10 @@ def _refused(
     return EngineError(
         "Signal not sent",
         msg(
-            "{host}: `kill -{signal}` of {whose} said: {output}",
+            "{host}: `kill -{signal}` of {subject} said: {output}",
             host=host,
             signal=signal,
-            whose=whose,
+            subject=subject,
             output=output,
         ),
     )

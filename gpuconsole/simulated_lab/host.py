@@ -304,7 +304,7 @@ def _borrowed_load(device: DeviceSite) -> Load:
 # --- the host itself ----------------------------------------------------------------------------
 
 _LOST = {
-    HostState.STALE: "No frame for several seconds; the link still stands.",
+    HostState.STALE: "No frame for several seconds; the link is still up.",
     HostState.DOWN: "The link broke and the host does not answer; it is tried again.",
 }
 

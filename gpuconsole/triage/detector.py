@@ -160,7 +160,7 @@ class Watch:
             condition = self._conditions[key]
             if condition.gone_since is not None:
                 if now - condition.gone_since >= self._limits.clear_after:
-                    closed.append(replace(_told(condition), ended_at=condition.gone_since))
+                    closed.append(replace(_incident(condition), ended_at=condition.gone_since))
                     self._drop(key)
             elif condition.hidden_since is not None:
                 if not condition.opened and now - condition.hidden_since > self._limits.clear_after:
@@ -168,13 +168,15 @@ class Watch:
             elif now - condition.incident.since >= self.holds_s(condition.incident.rule):
                 condition.opened = True
                 self._waiting.discard(key)
-                opened.append(_told(condition))
+                opened.append(_incident(condition))
         return Changes(tuple(opened), tuple(closed))
 
     def current(self) -> dict[str, Incident]:
         """Return the open incidents by id, as they were last seen."""
         return {
-            key: _told(condition) for key, condition in self._conditions.items() if condition.opened
+            key: _incident(condition)
+            for key, condition in self._conditions.items()
+            if condition.opened
         }
 
     def in_sight(self, key: str) -> bool:
@@ -290,7 +292,7 @@ def _joined(incident: Incident, scene: Scene, device: Device | None, finding: Fi
     return replace(incident, jobs=jobs, evidence=evidence)
 
 
-def _told(condition: _Condition) -> Incident:
+def _incident(condition: _Condition) -> Incident:
     """Return a condition's incident as it was last seen."""
     _put_into_words(condition)
     first, finding = condition.incident, condition.finding

@@ -1094,7 +1094,7 @@ def test_the_manifest_is_read_once_however_many_scripts_are_asked_for(
 
 def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
     """A script saves its network when it has trained; of another the harness sees no step."""
-    told: list[str] = []
+    reported: list[str] = []
 
     class Tracker:
         t_cycle: float | None = None
@@ -1102,10 +1102,10 @@ def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
         def close_cycle(self, now: float) -> None:
             assert self.t_cycle is not None
             assert now >= self.t_cycle
-            told.append("closed")
+            reported.append("closed")
 
-    truth.to_the_end(told.append, [Tracker()])("ran")
-    assert told == ["ran", "closed"]
+    truth.to_the_end(reported.append, [Tracker()])("ran")
+    assert reported == ["ran", "closed"]
 
 
 def test_a_folder_called_paddle_does_not_stand_in_the_place_of_paddle(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from gpuconsole.core.wording import Message
 from gpuconsole.language import CHINESE, language
 
 
-def told(kind: str, subject: str, message: str, job: str = "") -> str:
+def reported(kind: str, subject: str, message: str, job: str = "") -> str:
     event = Event(kind, subject, message, 1.0)
     found = worded(event, job)
     assert found == message, "English stays as it is"
@@ -33,7 +33,7 @@ def told(kind: str, subject: str, message: str, job: str = "") -> str:
 def test_what_was_written_elsewhere_is_said_but_its_names(
     kind: str, subject: str, message: str, job: str, chinese: str
 ) -> None:
-    assert told(kind, subject, message, job) == chinese
+    assert reported(kind, subject, message, job) == chinese
 
 
 def test_a_message_made_here_is_found_again() -> None:

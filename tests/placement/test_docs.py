@@ -11,10 +11,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "placement.md").read_text(encoding=
 
 
 def test_the_table_of_terms_is_current() -> None:
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for names, weight in re.findall(r"^\| (`[^|]+`) \| ([\d.]+) \|", PAGE, re.MULTILINE):
-        told |= {name: float(weight) for name in re.findall(r"`(\w+)`", names)}
-    assert told == dict(DEFAULT_WEIGHTS)
+        reported |= {name: float(weight) for name in re.findall(r"`(\w+)`", names)}
+    assert reported == dict(DEFAULT_WEIGHTS)
 
 
 def test_every_policy_is_named() -> None:

@@ -127,8 +127,8 @@ def test_a_decision_is_repeatable_and_accounts_for_every_device(
     if request.devices == 1:
         for host in snapshot.hosts:
             for device in host.devices:
-                told = device.uuid in refused | offered
-                assert told or any(_stands_for(one, device, offered) for one in host.devices)
+                reported = device.uuid in refused | offered
+                assert reported or any(_stands_for(one, device, offered) for one in host.devices)
     assert all(rejection.reason.endswith(".") for rejection in first.rejections)
 
 
@@ -147,15 +147,15 @@ def _in_use(device: Device, holders: dict[str, Holder]) -> bool:
 
 def _check_place(candidate: Candidate, state: State) -> None:
     """What is in use, chosen, left free and faulty is all there is on the host."""
-    host, told = state.snapshot.host(candidate.host), " ".join(candidate.reasons)
+    host, reported = state.snapshot.host(candidate.host), " ".join(candidate.reasons)
     assert host is not None
     chosen = {device.uuid for device in candidate.devices}
     busy = {device.uuid for device in host.devices if _in_use(device, state.holders)}
     free = [device for device in host.devices if device.uuid not in busy | chosen]
     sound = sum(not health_fault(device, host) and not device.divided for device in free)
-    for count, size, name in IN_USE.findall(told):
+    for count, size, name in IN_USE.findall(reported):
         assert (int(count), int(size), name) == (len(busy), len(host.devices), host.name)
-    for left in LEAVES.findall(told):
+    for left in LEAVES.findall(reported):
         assert (0 if left == "none" else int(left)) == sound
 
 

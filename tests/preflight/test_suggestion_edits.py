@@ -261,10 +261,13 @@ def test_what_is_read_is_what_is_shipped_and_what_is_measured(
     assert len(change.edits) == lines
     changed = tmp_path / "changed.py"
     changed.write_text(apply_edits(script.read_text(), change.edits, str(script)))
-    (told, does) = (analysis.estimate(8, backend="cpu"), analyse(changed).estimate(backend="cpu"))
-    assert told.memory is not None
+    (reported, does) = (
+        analysis.estimate(8, backend="cpu"),
+        analyse(changed).estimate(backend="cpu"),
+    )
+    assert reported.memory is not None
     assert does.memory is not None
-    assert told.memory.tensors_peak_mib == does.memory.tensors_peak_mib
+    assert reported.memory.tensors_peak_mib == does.memory.tensors_peak_mib
     asked = probe_request.build(analysis, script, mode="meta")["batch"]
     assert [one["line"] for one in asked["edits"]] == [one.line for one in change.edits]
 
@@ -279,10 +282,10 @@ def test_another_loader_does_not_follow_an_option(tmp_path: Path) -> None:
     analysis = analyse(script)
     change = analysis.set_batch(8)
     assert change.args == ("--size", "8")
-    told, does = (
+    reported, does = (
         analysis.estimate(8, backend="cpu"),
         analyse(script, change.args).estimate(backend="cpu"),
     )
-    assert told.memory is not None
+    assert reported.memory is not None
     assert does.memory is not None
-    assert told.memory.tensors_peak_mib == does.memory.tensors_peak_mib
+    assert reported.memory.tensors_peak_mib == does.memory.tensors_peak_mib

@@ -241,6 +241,6 @@ def test_what_is_not_certain_is_to_be_written_by_hand(tmp_path: Path) -> None:
     assert one.by_hand == (
         f"By hand: before train.py:{backward} put the forward pass and the loss under "
         "`with paddle.amp.auto_cast():`, and scale the loss there with a paddle.amp.GradScaler. "
-        "Not applied automatically: something stands between backward and step "
+        "Not applied automatically: something comes between backward and step "
         f"(train.py:{backward + 1})."
     )

@@ -97,8 +97,8 @@ def test_oom_probability_falls_with_capacity() -> None:
     analysis = analyse(TOO_BIG)
     found = report(task(), [card(one) for one in (8, 24, 80, 192)], analysis=analysis)
     chances = [one.oom_probability for one in found.verdicts]
-    told = [chance for chance in chances if chance is not None]
-    assert told == sorted(told, reverse=True)
+    reported = [chance for chance in chances if chance is not None]
+    assert reported == sorted(reported, reverse=True)
     assert chances[0] == 1.0
 
 

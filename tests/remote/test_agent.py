@@ -240,10 +240,10 @@ def test_a_host_compiles_the_agent_only_where_its_python_is_another(
         child.stdin.write(agent_launch.payload("nonce", 1.0))
         child.stdin.flush()
         hello, first = child.stdout.readline(), child.stdout.readline()
-        _, told = child.communicate(timeout=DEADLINE_S)
+        _, reported = child.communicate(timeout=DEADLINE_S)
     assert b"nonce" in hello
     assert b'"h"' in first
-    compiled = {line for line in told.decode().split("\n") if line.startswith("<gpuconsole:")}
+    compiled = {line for line in reported.decode().split("\n") if line.startswith("<gpuconsole:")}
     assert ("<gpuconsole:pynvml>" in compiled) is compiles
     assert bool(compiled) is compiles
 

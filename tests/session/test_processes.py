@@ -155,10 +155,10 @@ async def test_what_cannot_be_read_has_not_always_ended(unread: bytes, title: st
         (b"kill: out of order", "Signal not sent", ""),
     ],
 )
-async def test_what_kill_says_is_told_in_words(told: bytes, title: str, advice: str) -> None:
+async def test_what_kill_says_is_told_in_words(reported: bytes, title: str, advice: str) -> None:
     from gpuconsole.errors import ConsoleError
 
-    shell = Shell(b"python\0train.py\0", Completed(1, b"", told))
+    shell = Shell(b"python\0train.py\0", Completed(1, b"", reported))
     with pytest.raises(ConsoleError) as caught:
         await send(shell, "h", TRAIN, "TERM")  # type: ignore[arg-type]
     assert caught.value.title == title

@@ -85,15 +85,15 @@ def test_what_comes_back_later_is_a_new_one_of_the_same_id() -> None:
 @given(st.lists(st.booleans(), min_size=1, max_size=200))
 def test_opening_and_ending_take_turns_and_never_flap(seen: list[bool]) -> None:
     made = patient(fault_for=6)
-    told: list[tuple[str, float]] = []
+    reported: list[tuple[str, float]] = []
     for lost in seen:
         changes = made.see(LOST if lost else FINE, after=2.0)
-        told += [("opened", made.now)] * len(changes.opened)
-        told += [("closed", made.now)] * len(changes.closed)
-    assert [what for what, _ in told] == ["opened", "closed"] * (len(told) // 2) + (
-        ["opened"] if len(told) % 2 else []
+        reported += [("opened", made.now)] * len(changes.opened)
+        reported += [("closed", made.now)] * len(changes.closed)
+    assert [what for what, _ in reported] == ["opened", "closed"] * (len(reported) // 2) + (
+        ["opened"] if len(reported) % 2 else []
     )
-    for (_, before), (what, at) in itertools.pairwise(told):
+    for (_, before), (what, at) in itertools.pairwise(reported):
         assert at - before >= (CLEAR if what == "closed" else 6)
 
 

@@ -20,7 +20,7 @@ SPINNING: dict[str, Any] = {"utilization": 100.0, "power_w": 80.0, "power_limit_
 WORKING: dict[str, Any] = {"utilization": 99.0, "power_w": 380.0, "power_limit_w": 400.0}
 
 
-def told(*devices: Device, jobs: tuple[Job, ...]) -> dict[str, Incident]:
+def reported(*devices: Device, jobs: tuple[Job, ...]) -> dict[str, Incident]:
     incidents = found(host(*devices), jobs=jobs)
     return {name: one for name, one in incidents.items() if name in RULES}
 
@@ -45,7 +45,7 @@ TRAIN = job("train", "GPU-a0")
     ],
 )
 def test_a_job_that_does_nothing_is_found(how: dict[str, Any], made: Job, confidence: str) -> None:
-    incidents = told(device(**how), jobs=(made,))
+    incidents = reported(device(**how), jobs=(made,))
     assert set(incidents) == {"idle-job"}
     incident = incidents["idle-job"]
     assert incident.jobs == (made.id,)
@@ -73,16 +73,16 @@ def test_a_job_that_does_nothing_is_found(how: dict[str, Any], made: Job, confid
     ],
 )
 def test_nothing_is_said_without_proof(how: dict[str, Any], made: Job) -> None:
-    assert told(device(**how), jobs=(made,)) == {}
+    assert reported(device(**how), jobs=(made,)) == {}
 
 
 def test_a_job_on_several_devices_is_idle_only_as_a_whole() -> None:
     both = job("train", "GPU-a0", "GPU-a1")
     idle, busy = device(utilization=0.0), device(1, **WORKING)
-    assert told(idle, busy, jobs=(both,)) == {}
-    incidents = told(idle, device(1, utilization=0.0), jobs=(both,))
+    assert reported(idle, busy, jobs=(both,)) == {}
+    incidents = reported(idle, device(1, utilization=0.0), jobs=(both,))
     assert set(incidents) == {"idle-job"}, "told once, at its first device"
-    assert told(idle, jobs=(both,)) == {}, "of one device nothing is known"
+    assert reported(idle, jobs=(both,)) == {}, "of one device nothing is known"
 
 
 def test_steps_that_stop_while_devices_work_are_told_without_a_verdict() -> None:

@@ -111,16 +111,18 @@ def test_only_rules_that_could_not_hold_are_not_asked(
     leases = {"GPU-1": (LEASE,)} if held else None
     scene = Scene(picture, NOW, limits, past, holders, (), leases)
     asked = [
-        (rule, one, worded(told))
+        (rule, one, worded(reported))
         for one in picture.devices
         for rule in DEVICE_RULES
         if rule.device_test is not None
         and picture.state is HostState.UP
-        and (told := rule.device_test(scene, one)) is not None
+        and (reported := rule.device_test(scene, one)) is not None
     ]
     found = findings(scene, RuleFilter(limits))
-    assert [(rule, one, worded(told)) for rule, one, told in found if one is not None] == asked
+    assert [
+        (rule, one, worded(reported)) for rule, one, reported in found if one is not None
+    ] == asked
 
 
-def worded(told: Finding) -> Finding:
-    return replace(told, seen=told.signals)
+def worded(reported: Finding) -> Finding:
+    return replace(reported, seen=reported.signals)

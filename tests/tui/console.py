@@ -82,7 +82,7 @@ class Driven:
         for each in words:
             await self.until(lambda each=each: each in self.text, f"`{each}` is not shown")
 
-    async def told(self, words: str) -> None:
+    async def toast(self, words: str) -> None:
         """Wait until a toast has said the words; on the terminal they may be wrapped."""
 
         def said() -> bool:

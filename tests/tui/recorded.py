@@ -47,7 +47,7 @@ def write_recording(folder: Path, session: str = "earlier") -> None:
         if after == LOST:
             batch.jobs.append((START + after, failed))
             batch.incidents.append((START + after, incident()))
-            told = Event("host", "rtx-01", "rtx-01 is down.", START + after, "error")
-            batch.events.append(told)
+            reported = Event("host", "rtx-01", "rtx-01 is down.", START + after, "error")
+            batch.events.append(reported)
         ring.write(batch)
     ring.close()

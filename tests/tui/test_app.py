@@ -225,7 +225,7 @@ async def test_a_bad_theme_is_told_and_the_console_opens(tmp_path: Path) -> None
     (tmp_path / "mine.yaml").write_text("name: [", encoding="utf-8")
     look = Look(theme="mine", theme_folders=(tmp_path,))
     async with opened(FakeSession(), look=look) as console:
-        await console.told("There is no theme `mine`")
+        await console.toast("There is no theme `mine`")
         await console.shows("Theme not loaded", "mine.yaml:2:1")
         assert console.app.theme == BUILT_IN.name
 

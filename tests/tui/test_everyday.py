@@ -79,7 +79,7 @@ async def test_what_is_free_who_works_where_and_what_was(
         await begin(console, "Another theme")
         await console.until(lambda: console.app.theme != "night", "another theme")
         await begin(console, "Export as JSON")
-        await console.told("Exported to")
+        await console.toast("Exported to")
         (file,) = tmp_path.glob("*.json")
         assert len(json.loads(file.read_text("utf-8"))["hosts"]) == 6
         await begin(console, "The lab ten minutes ago")

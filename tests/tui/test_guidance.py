@@ -197,13 +197,13 @@ async def test_export_json_writes_hosts_jobs_and_incidents(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with opened(jobs()) as console:
-        for told in ("Exported to", "File exists"):
+        for reported in ("Exported to", "File exists"):
             await console.press("colon")
             await console.type("export json")
             await console.press("enter")
             await console.shows("Export to which file?")
             await console.press("enter")
-            await console.told(told)
+            await console.toast(reported)
         (file,) = tmp_path.glob("*.json")
         document = json.loads(file.read_text("utf-8"))
         assert {host["name"] for host in document["hosts"]} >= {"a100-01"}

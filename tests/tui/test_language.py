@@ -510,7 +510,7 @@ async def test_a_question_before_harm_is_chinese() -> None:
         await console.shows("取消 图像分类？", "取消作业", "保留", "SIGTERM")
         await console.press("y")
         await console.until(lambda: [call for call in fake.calls if call[0] == "cancel"])
-        await console.told("图像分类 正在取消。")
+        await console.toast("图像分类 正在取消。")
 
 
 async def test_toasts_of_what_the_journal_tells_are_chinese() -> None:
@@ -523,8 +523,8 @@ async def test_toasts_of_what_the_journal_tells_are_chinese() -> None:
             Event("host", "v100-02", "v100-02 is down. No route.", 1.0, "error"),
         ):
             console.app._event(event)
-        await console.told("free: 失败。退出码 2。")
-        await console.told("v100-02 离线。No route.")
+        await console.toast("free: 失败。退出码 2。")
+        await console.toast("v100-02 离线。No route.")
 
 
 async def test_names_are_nobodys_language() -> None:

@@ -104,7 +104,7 @@ async def test_past_submissions_are_recalled_and_the_draft_is_kept() -> None:
         assert (value(console, "args"), value(console, "batch")) == ("--lr 0.1", "32")
         await console.until(lambda: asked(session).env == {"A": "x y"})
         await console.press("up")
-        await console.told("You submitted nothing before that.")
+        await console.toast("You submitted nothing before that.")
         await console.press("down")
         assert value(console, "args") == "--lr 0.2"
         await console.press("down")
@@ -169,7 +169,7 @@ async def test_the_draft_has_its_own_changes_back_after_a_recall() -> None:
 async def test_nothing_to_recall_says_so() -> None:
     async with opened(FakeSession()) as console:
         await console.press("4", "ctrl+r")
-        await console.told("No job of yours yet.")
+        await console.toast("No job of yours yet.")
 
 
 def test_a_task_and_the_form_are_each_others_inverse() -> None:

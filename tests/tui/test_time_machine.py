@@ -267,14 +267,14 @@ async def test_how_long_ago_is_understood_without_a_sign(words: str, tmp_path: P
 async def test_a_time_that_is_none_is_told(tmp_path: Path) -> None:
     async with opened(session(tmp_path)) as console:
         await back_to(console, "quarter past")
-        await console.told("expected a time such as `03:00`")
+        await console.toast("expected a time such as `03:00`")
         assert console.app.travel.past is None
 
 
 async def test_what_was_not_recorded_is_told(tmp_path: Path) -> None:
     async with opened(session(tmp_path)) as console:
         await back_to(console, "-3h")
-        await console.told("Nothing is recorded at")
+        await console.toast("Nothing is recorded at")
         await console.shows(f"PAST {clock(START)}")
 
 
@@ -284,7 +284,7 @@ async def test_without_recordings_one_is_told_and_stays(tmp_path: Path) -> None:
     lab.settings = LabSettings()  # type: ignore[attr-defined]
     async with opened(lab) as console:
         await console.press("comma")
-        await console.told("holds no recorded moment")
+        await console.toast("holds no recorded moment")
         assert isinstance(console.app.screen, FleetScreen)
 
 
@@ -295,7 +295,7 @@ async def test_collecting_goes_on_and_news_are_told(tmp_path: Path) -> None:
         await console.shows("PAST")
         for listener in lab.listeners:
             listener(Event("host", "rtx-01", "rtx-01 is up.", lab.now()))
-        await console.told("rtx-01 is up.")
+        await console.toast("rtx-01 is up.")
         assert console.app.travel.past is not None
 
 

@@ -337,11 +337,14 @@ def test_a_token_comes_from_a_variable() -> None:
     ],
 )
 def test_the_commands_refuse_before_they_start(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    reported: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("GPUCONSOLE_METRICS_TOKEN", raising=False)
     assert main(words) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_without_its_extra_it_says_what_to_install(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuconsole.cli.output import said, say, table, text, told
+from gpuconsole.cli.output import error_text, said, say, table, text
 from gpuconsole.core.containers import ImageFacts
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.images import ImageRecord
@@ -140,7 +140,7 @@ def fetched(done: Iterable[FetchedImage]) -> Table:
     view = table("host", "image", "outcome")
     for pulled in done:
         error = pulled.error
-        outcome = "there" if error is None else sentences(told(error), error.hint)
+        outcome = "there" if error is None else sentences(error_text(error), error.hint)
         view.add_row(text(pulled.fetch.host), text(pulled.fetch.image), said(outcome))
     return view
 

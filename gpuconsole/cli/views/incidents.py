@@ -53,7 +53,7 @@ def short_id(own: str, ids: Sequence[str]) -> str:
     return own
 
 
-def told(incident: Incident, now: float) -> Iterator[RenderableType]:
+def incident_lines(incident: Incident, now: float) -> Iterator[RenderableType]:
     """Draw one incident: what, where, evidence, and what can be done."""
     from rich.cells import set_cell_size
 

@@ -47,7 +47,7 @@ def _fault(device: Device) -> tuple[str, dict[str, object]]:
     if device.lost:
         return "has dropped off the bus; its host needs a look", {}
     if device.vendor and device.vendor not in VENDORS:
-        return "is of a maker whose devices containers cannot be given here", {}
+        return "is of a maker that containers are not supported for here", {}
     if is_alarming(device.health):
         return "is called {word} by its own tool; its host needs a look", {"word": device.health}
     if device.ecc_uncorrected:

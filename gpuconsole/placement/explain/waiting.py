@@ -35,7 +35,7 @@ _COUNTED = {
     "host": "on hosts out of reach",
     "drained": "on drained hosts",
     "aside": "on hosts set aside",
-    "engine": "on hosts whose Docker engine does not answer",
+    "engine": "on hosts with a Docker engine that does not answer",
     "health": "faulty",
     "preferred": "not preferred",
     "window": "kept for others at this time",
@@ -302,7 +302,7 @@ def _of_holders(survey: Survey, able: Refused) -> Iterator[str]:
         yield _OTHER_QUEUES
     if ending := [moment for moment in claims if moment > profile.now]:
         yield (
-            "Wait: a claim whose console has ended before its job started is removed in about "
+            "Wait: a claim of a console that ended before its job started is removed in about "
             f"{format_duration(min(ending) - profile.now)}."
         )
 

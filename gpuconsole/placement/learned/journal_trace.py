@@ -52,7 +52,7 @@ def lab_of(snapshot: FleetSnapshot) -> Lab:
     """Return the hosts of a fleet as they were last seen; those never seen are left out."""
     hosts = [lab_host for host in snapshot.hosts if host.devices for lab_host in _hosts(host)]
     silent = [host.name for host in snapshot.hosts if not host.devices]
-    notes = (f"Hosts whose devices were never seen are left out: {', '.join(silent)}.",)
+    notes = (f"Hosts without any device seen are left out: {', '.join(silent)}.",)
     return Lab("this lab", tuple(hosts), assumptions=notes if silent else ())
 
 

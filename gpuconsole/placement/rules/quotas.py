@@ -83,7 +83,7 @@ class Window:
         marked = [f"{key}={value}" for key, value in self.labels.items()]
         labelled = f"jobs that ask for {', '.join(marked)}" if marked else ""
         parts = [", ".join((*self.users, *self.accounts)), labelled]
-        return " and ".join(part for part in parts if part) or "nobody"
+        return " and ".join(part for part in parts if part) or "no user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _at_once(quota: Quota, name: str, request: Request, use: Use, held: int) -> 
     when = use.next_end(quota.kind, name, beyond)
     devices = "device" if quota.devices == 1 else "devices"
     said = msg(
-        f"{_whose(quota)} may have {{n}} {devices} at once and holds {{all}}{more}.",
+        f"{_owner(quota)} may have {{n}} {devices} at once and holds {{all}}{more}.",
         name=name, n=quota.devices, all=held, low=request.devices,
     )  # fmt: skip
     lifts = (
@@ -343,7 +343,7 @@ def _hours(quota: Quota, name: str, use: Use, now: float) -> Refusal | None:
         "quota",
         sentences(
             msg(
-                f"{_whose(quota)} may have {{n}} device-hours a {quota.period}: {{all}} are used.",
+                f"{_owner(quota)} may have {{n}} device-hours a {quota.period}: {{all}} are used.",
                 name=name,
                 n=f"{quota.device_hours:g}",
                 all=f"{had:.1f}",
@@ -374,7 +374,7 @@ def _reserved(window: Window, request: Request, now: float) -> Refusal | None:
     return Refusal("window", f"{text}; this job should run {about} and would not be done.")
 
 
-def _whose(quota: Quota) -> str:
+def _owner(quota: Quota) -> str:
     return "Account {name}" if quota.kind == "account" else "User {name}"
 
 

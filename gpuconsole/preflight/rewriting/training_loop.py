@@ -67,7 +67,7 @@ def find(sources: tuple[Source, ...]) -> Loop:
     if statement not in node.body or node.orelse:
         raise DoubtError("the loop has an else", source, node)
     if any(isinstance(loop, ast.While) for loop in source.loops(node)):
-        raise DoubtError("the loop stands in a while loop", source, node)
+        raise DoubtError("the loop is inside a while loop", source, node)
     at = node.body.index(statement)
     loss, scaler = _loss(source, node, at, call)
     updates, guarded = _updates(node, at)
@@ -194,7 +194,7 @@ def require_plain_between(loop: Loop) -> None:
         raise DoubtError("the optimizer's step is not plain", loop.source, loop.backward)
     for statement in after[: after.index(steps[0])]:
         if statement not in loop.updates and not only_says(statement):
-            raise DoubtError("something stands between backward and step", loop.source, statement)
+            raise DoubtError("something comes between backward and step", loop.source, statement)
 
 
 def only_says(statement: ast.stmt) -> bool:

@@ -172,9 +172,9 @@ class Driver(object):
                 if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
                     time.sleep(EVENT_WAIT_MS / 1000.0)
                 continue
-            self.xids = dict(self.xids, **self._told(index, event))
+            self.xids = dict(self.xids, **self._with_event(index, event))
 
-    def _told(self, index: int, event: Any) -> Dict[str, int]:
+    def _with_event(self, index: int, event: Any) -> Dict[str, int]:
         """Return the XID by the numbers of the devices it is about: one that does not name a MIG
         instance is about them all."""
         number = int(event.eventData)

@@ -59,20 +59,20 @@ class Tools(object):
                 # Any failure costs only this round and is reported; the thread must continue.
                 if not self.record:
                     self.record = {"w": 0, "t": taken, "m": machine()}
-                record = self._told(x="%s: %s" % (self._tool(), error or type(error).__name__))
+                record = self._record(x="%s: %s" % (self._tool(), error or type(error).__name__))
             pause = LOOK_AGAIN_S
             if record is not None:
                 pause = pause_after(time.monotonic() - began, self._interval)
             elif self._settled is not None:
-                record = self._told(x="%s is no longer there" % self._tool())
+                record = self._record(x="%s is no longer there" % self._tool())
             elif self.record:
                 # It was another vendor's tool of the same name.
-                record = self._told()
+                record = self._record()
             if record is not None:
                 self.record = dict(record, t=round(taken, 3), m=machine())
             time.sleep(pause)
 
-    def _told(self, **values: Any) -> Values:
+    def _record(self, **values: Any) -> Values:
         return dict(values, w=self.record["w"])
 
     def _tool(self) -> str:
@@ -83,7 +83,7 @@ class Tools(object):
         None when no tool is here. A way that has worked is kept to while it does."""
         failed: Optional[Values] = None
         if self._hung and self._lives():
-            return self._told(x="%s hangs and cannot be ended" % self._tool())
+            return self._record(x="%s hangs and cannot be ended" % self._tool())
         for number, way in enumerate(self._ways):
             path = program_path(way["tool"], self._path)
             if path is None or self._settled not in (None, number):

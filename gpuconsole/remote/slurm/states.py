@@ -95,8 +95,8 @@ def _limit_sentence(word: str) -> str:
     owner = next((name for pattern, name in _OWNERS if pattern.search(word)), "a limit")
     rest = re.sub(r"QOS|Assoc(?:iation)?|PerUser|PerAccount|PerJob|PerNode", "", word)
     subject = next((name for pattern, name in _SUBJECTS if pattern.search(rest)), "use")
-    whose = {"PerUser": " of its user", "PerAccount": " of its account"}
-    holder = next((text for key, text in whose.items() if key in word), "")
+    scopes = {"PerUser": " of its user", "PerAccount": " of its account"}
+    holder = next((text for key, text in scopes.items() if key in word), "")
     if "PerJob" in word or "MaxWall" in word:
         return f"It asks for more {subject} than {owner} allows one job"
     if "Grp" in word:

@@ -123,7 +123,7 @@ class Crowding:
                 causes.append((later.id, cause))
         return causes
 
-    def told(self, jobs: Sequence[Job]) -> list[Job]:
+    def with_details(self, jobs: Sequence[Job]) -> list[Job]:
         """Return the running jobs with a new detail."""
         beside = {
             seat.job: self._sentence(pair, seat)
@@ -172,11 +172,10 @@ class Crowding:
 
     def _sentence(self, pair: Pair, seat: Seat) -> str:
         other = pair.beside(seat.job)
-        whose = "its steps take" if seat is pair.first else "whose steps take"
-        measured = self._measured(pair, whose)
+        measured = self._measured(pair, "its" if seat is pair.first else "the other's")
         return msg(f"{SHARES}{{name}} ({{job}}){measured}", name=other.name, job=other.job)
 
-    def _measured(self, pair: Pair, whose: str) -> str:
+    def _measured(self, pair: Pair, owner: str) -> str:
         pace = self._paces.get(pair.first.job)
         if not pair.first.own:
             return "; what that costs is measured by the other's console."
@@ -184,8 +183,7 @@ class Crowding:
             return "; what that costs cannot be measured: no steps were seen while one ran alone."
         if pace.stretch is None:
             return "; what that costs is being measured."
-        joined = "; " if whose.startswith("its") else ", "
-        return f"{joined}{whose} {pace.stretch:.2f} times as long as alone."
+        return f"; {owner} steps take {pace.stretch:.2f} times as long as alone."
 
     def _read(self, active: Mapping[str, Job]) -> None:
         """Begin to read the step times of jobs that let, or may let, another beside them."""

@@ -87,7 +87,7 @@ class Dispatcher:
         self._adoption = Adoption(context)
         self._crowding = Crowding(context, leases.others)
         self._trouble = ""
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._freed = asyncio.Event()
 
     @property
@@ -172,14 +172,14 @@ class Dispatcher:
             del self._runners[job_id]
             error = None if task.cancelled() else task.exception()
             if error is None:
-                self._told.pop(job_id, None)
+                self._reported.pop(job_id, None)
                 continue
             if isinstance(error, (RoleLostError, JournalLostError)):
                 raise error
             self._restart_at[job_id] = self._context.clock.now() + RESTART_PAUSE_S
             message = error.message if isinstance(error, ConsoleError) else repr(error)
-            if self._told.get(job_id) != message:
-                self._told[job_id] = message
+            if self._reported.get(job_id) != message:
+                self._reported[job_id] = message
                 self._tell(job_id, clean(message, 500))
 
     def _look_after(self, job: Job) -> None:
@@ -267,7 +267,7 @@ class Dispatcher:
                 with contextlib.suppress(JobMovedError):
                     self._look_after(interrupt(journal, job, "crowded-out", cause))
         jobs = {job.id: job for job in journal.jobs()}
-        for changed in self._crowding.told(journal.jobs()):
+        for changed in self._crowding.with_details(journal.jobs()):
             with contextlib.suppress(JobMovedError):
                 journal.save(jobs[changed.id], changed, epoch=self._epoch)
 

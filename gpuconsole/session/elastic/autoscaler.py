@@ -169,7 +169,7 @@ class Waking:
 
     def _down(self, host: Host, limits: Elastic, past: Past, now: float) -> None:
         if past.phase == "sleeping" or (
-            past.phase in ("", "awake", "tired") and self._nobody(host)
+            past.phase in ("", "awake", "tired") and self._has_no_job(host)
         ):
             self._notes.keep(host.name, replace(past, phase="asleep", since=now, error=""))
         elif past.phase == "waking" and isinstance(self._hosts, Hurries):
@@ -178,7 +178,7 @@ class Waking:
             error = f"it was not up {format_duration(limits.timeout_s)} after its wake command"
             self._failed(host.name, past, error)
 
-    def _nobody(self, host: Host) -> bool:
+    def _has_no_job(self, host: Host) -> bool:
         """Whether no job of ours is on a host: one that went away with a job was lost."""
         return not any(
             host.name == part.host
@@ -191,7 +191,7 @@ class Waking:
 
     def _is_idle(self, host: Host, limits: Elastic, past: Past, now: float) -> bool:
         """Whether nothing has used a host for long enough, as far as can be seen from here."""
-        used = in_use(host) or not self._nobody(host) or not host.devices
+        used = in_use(host) or not self._has_no_job(host) or not host.devices
         asleep = not limits.sleeps or past.phase not in ("awake", "tired")
         if used or asleep or now < past.try_after or self._is_wanted(now):
             self._idle_since.pop(host.name, None)

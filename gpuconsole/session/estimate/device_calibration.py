@@ -135,7 +135,7 @@ def _device(host: Host, index: int | None) -> Device:
         raise RefusedError(
             "Nothing to calibrate",
             msg(
-                "{name} has no device whose memory can be read; on a CPU there is no context.",
+                "{name} has no device with readable memory; on a CPU there is no context.",
                 name=host.name,
             ),
         )
@@ -161,7 +161,7 @@ def _device(host: Host, index: int | None) -> Device:
             msg("It has {known}", known=indexes),
         )
     if device.processes:
-        whose = ", ".join(
+        users = ", ".join(
             sorted({process.user or f"process {process.pid}" for process in device.processes})
         )
         raise RefusedError(
@@ -170,7 +170,7 @@ def _device(host: Host, index: int | None) -> Device:
                 "Device {given_index} of {name} is used by {value}.",
                 given_index=index,
                 name=host.name,
-                value=clean(whose, 200),
+                value=clean(users, 200),
             ),
             "Wait until it is idle, or choose another with --device.",
         )

@@ -256,9 +256,9 @@ def _command(wall_s: float) -> tuple[str, ...]:
 async def _account(engine: Engine, job: Job) -> HostAccount:
     """Return the account for the container: with mounts or devices that of the job itself, which
     may use what it will use then; never root."""
-    nobody = HostAccount(_NOBODY, _NOBODY, "")
+    unprivileged = HostAccount(_NOBODY, _NOBODY, "")
     if not job.task.mounts and job.task.backend == "cpu":
-        return nobody
+        return unprivileged
     if job.run_as:
         uid, gid = map(int, job.run_as.split(":"))
         return HostAccount(uid, gid, "")

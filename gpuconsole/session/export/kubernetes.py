@@ -125,7 +125,7 @@ class _Rendering:
             grace_s=max(1, round(self._settings.stop_grace)),
             isolated=(task.network or self._settings.network) == "none",
         )
-        return work, self._told(work)
+        return work, self._summary(work)
 
     # -- the container ----------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class _Rendering:
     def _note(self, sentence: str) -> None:
         self._notes.append(sentence)
 
-    def _told(self, work: Workload) -> list[str]:
+    def _summary(self, work: Workload) -> list[str]:
         task = self._task
         count = work.devices if work.resource else 0
         kind = f"{work.pods} pods, each" if work.gang else "a pod"

@@ -82,7 +82,7 @@ class Drains:
             name = found_host.name.partition("/")[2]
             raise RefusedError(
                 "Slurm drains its own nodes",
-                msg("{name} takes the jobs that Slurm gives it.", name=found_host.name),
+                msg("{name} takes the jobs that Slurm assigns to it.", name=found_host.name),
                 msg(
                     "On {cluster}: scontrol update nodename={name} state=drain reason=WHY",
                     cluster=found_host.cluster,

@@ -158,7 +158,7 @@ class Imaging:
             raise RefusedError(
                 "Hosts hold different images",
                 msg("{image}: {each}.", image=image, each=each),
-                "Say whose with --host HOST.",
+                "Name the host with --host HOST.",
             )
         digest = next(
             (

@@ -44,15 +44,15 @@ class Order:
                 self._sweeps.setdefault(job.task.sweep, []).append(job)
         # A thousand jobs may come after one sweep: it is looked through once.
         self._known: dict[tuple[str, ...], tuple[_Left, ...]] = {}
-        self._told: dict[tuple[str, ...], Why | None] = {}
+        self._answers: dict[tuple[str, ...], Why | None] = {}
 
     def held_back(self, job: Job) -> Why | None:
         """Return why a job may not start before others; None when it may."""
         after = tuple(job.task.after)
-        if after not in self._told:
+        if after not in self._answers:
             left = self._left(after)
-            self._told[after] = _together(left) if left else None
-        return self._told[after]
+            self._answers[after] = _together(left) if left else None
+        return self._answers[after]
 
     def never(self, job: Job) -> str:
         """Return why a job cannot start any more unless somebody retries another, as a sentence;

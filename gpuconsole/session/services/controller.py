@@ -53,7 +53,7 @@ class ServiceController:
         self._checks: dict[str, asyncio.Task[None]] = {}
         """By the name of the container that is checked."""
         self._drains: dict[str, asyncio.Task[None]] = {}
-        self._told: dict[tuple[str, str], str] = {}
+        self._reported: dict[tuple[str, str], str] = {}
         """Why replicas of a service could not be added."""
 
     def look(self, epoch: int) -> None:
@@ -115,11 +115,11 @@ class ServiceController:
         try:
             for _ in range(changes.add):
                 self._add(changes.like, now)
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
         except (ConsoleError, OSError) as error:
             words = error.message if isinstance(error, ConsoleError) else str(error.strerror)
-            if self._told.get(key) != words:
-                self._told[key] = words
+            if self._reported.get(key) != words:
+                self._reported[key] = words
                 said = f"{key[1]}: no replica can be added: {words}"
                 self._context.journal.tell("job", changes.like.id, clean(said, 500), "error")
 

@@ -118,7 +118,7 @@ class Head:
                     await asyncio.sleep(1.0)
                     may_lead = await lead.may_lead(journal)
         if may_lead is False:
-            self._say("warning: Another head leads the lab's queue now; this head stands by.")
+            self._say("warning: Another head leads the lab's queue now; this head is on standby.")
             self._standing.change(leads=False, in_step=False)
         return bool(may_lead) and not stop.is_set()
 
@@ -148,7 +148,7 @@ class Head:
         self._follower = follower = Follower(
             ways, settings.folder, settings.name, head, settings.voters, self._say
         )
-        self._say(f"information: {settings.name} stands by.")
+        self._say(f"information: {settings.name} is on standby.")
         try:
             async with StandbyServer(
                 settings.socket, settings.rights, self._state, self._asked_to_take_over

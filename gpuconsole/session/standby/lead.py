@@ -183,7 +183,7 @@ class Lead:
             )  # fmt: skip
         if present is not None and present.head != head:
             raise RefusedError(
-                "Another head stands by",
+                "Another head is on standby",
                 msg("{name} follows {name2} already.", name=present.name, name2=self.name),
                 "One standby at a time can.",
             )  # fmt: skip
@@ -278,7 +278,7 @@ class Lead:
         self.standing.change(leads=False, in_step=False)
         self.deposed.set()
         self._wake()
-        self._note(f"{by.name} leads the lab's queue now; this head stands by.")
+        self._note(f"{by.name} leads the lab's queue now; this head is on standby.")
 
     def _mark(self, epoch: int) -> LeadMark:
         return LeadMark(epoch, self.standing.present.head, self.name)

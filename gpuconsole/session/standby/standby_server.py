@@ -94,9 +94,11 @@ class StandbyServer:
         state = self._state()
         other = "{head} leads" if state.active else "no head is known that leads"
         return UnreachableError(
-            "This head stands by",
+            "This head is on standby",
             msg(
-                f"{{name}} stands by; {other} the lab's queue.", name=state.name, head=state.active
+                f"{{name}} is on standby; {other} the lab's queue.",
+                name=state.name,
+                head=state.active,
             ),
             "Name all heads in the inventory: `queue: {host: [HEAD, HEAD]}`.",
         )

@@ -118,12 +118,12 @@ def judged(votes: Votes, voters: Sequence[str], mark: LeadMark) -> tuple[Outcome
     by = leader_after(votes, voters, mark.head, mark.epoch - 1)
     if by is not None:
         return Outcome(mark.epoch, False, by, silent), False
-    own = sum(_gives(marks, mark) for marks in votes.values())
+    own = sum(_grants(marks, mark) for marks in votes.values())
     won = own >= len(voters) // 2 + 1
     return Outcome(mark.epoch, won, None, silent), not won and not silent
 
 
-def _gives(marks: Sequence[LeadMark], mark: LeadMark) -> bool:
+def _grants(marks: Sequence[LeadMark], mark: LeadMark) -> bool:
     """Whether a host grants a mark's epoch to its head: it has not granted a later one."""
     own = any((each.epoch, each.head) == (mark.epoch, mark.head) for each in marks)
     return own and not any(each.epoch > mark.epoch and each.head != mark.head for each in marks)

@@ -48,7 +48,7 @@ def values_of(context: Context, job: Job) -> Mapping[str, str]:
         raise UsageError(
             "Secret values are gone",
             msg(
-                "Job {id} needs {names}, whose values are not in the state folder.",
+                "Job {id} needs {names}, but their values are not in the state folder.",
                 id=job.id,
                 names=_listed(missing),
             ),

@@ -25,7 +25,7 @@ class Webhook:
     def __init__(self, url: str, report: Callable[[str], None]) -> None:
         self._url = url
         self._host = host_of(url)
-        self._told = report
+        self._report = report
         self._documents: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
         self._failing = False
 
@@ -46,7 +46,7 @@ class Webhook:
             if not trouble and not 200 <= reply.status < 300:
                 trouble = f"it answered {reply.status}"
             if trouble and not self._failing:
-                self._told(f"Incidents cannot be posted to {self._host}: {trouble}")
+                self._report(f"Incidents cannot be posted to {self._host}: {trouble}")
             self._failing = bool(trouble)
 
 

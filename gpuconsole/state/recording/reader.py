@@ -128,7 +128,7 @@ class Tape:
             while self._read <= number:
                 self._read_log(self._read)
             _, data = file_format.read_parts(self.path, place, frames=True)
-            with _told(self.path, place):
+            with _errors_at(self.path, place):
                 frames = decode(data, self._log.hosts.__getitem__)
             stretch = Stretch(self.path, number, place.first, place.last, frames, self._log)
             cached = self._kept[number] = len(data), stretch
@@ -141,7 +141,7 @@ class Tape:
         for place in self.blocks:
             try:
                 text, _ = file_format.read_parts(self.path, place, frames=False)
-                with _told(self.path, place):
+                with _errors_at(self.path, place):
                     events = log.read_events(text)
             except RecordingError:
                 continue
@@ -155,7 +155,7 @@ class Tape:
     def _read_log(self, number: int) -> None:
         place = self.blocks[number]
         text, _ = file_format.read_parts(self.path, place, frames=False)
-        with _told(self.path, place):
+        with _errors_at(self.path, place):
             log.read(text, self._log)
         self._read = number + 1
 
@@ -165,7 +165,7 @@ class Tape:
 
 
 @contextmanager
-def _told(path: Path, place: Place) -> Iterator[None]:
+def _errors_at(path: Path, place: Place) -> Iterator[None]:
     """Turn what a block that makes no sense raises into an error for a person."""
     try:
         yield

@@ -203,7 +203,7 @@ def clock_notes(device: Device) -> list[str]:
 def slowed(device: Device) -> list[str]:
     """Return why a device is slowed now, a sentence each."""
     return [
-        f"{reason}: {THROTTLE.get(reason, 'a reason that the driver gives')}."
+        f"{reason}: {THROTTLE.get(reason, 'a reason that the driver names')}."
         for reason in device.throttle
     ]
 

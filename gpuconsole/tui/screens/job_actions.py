@@ -225,7 +225,7 @@ def _each(
                 refused.append(error)
         return refused
 
-    def told(refused: list[ConsoleError]) -> None:
+    def report(refused: list[ConsoleError]) -> None:
         for error in refused:
             screen.console.tell_error(error)
         if len(jobs) == 1 and not refused:
@@ -240,7 +240,7 @@ def _each(
                 )
             )
 
-    screen.ask_session(work, told)
+    screen.ask_session(work, report)
 
 
 def _names(jobs: Sequence[Job]) -> str:

@@ -365,12 +365,12 @@ class QueueScreen(ListScreen):
     # -- within -----------------------------------------------------------------------------
 
     def _why(self, job: Job) -> Why | None:
-        if not self._told(job):
+        if not self._is_fresh(job):
             self._ask(job)
         known_why = self._reasons.get(job.id)
         return None if known_why is None else known_why[2]
 
-    def _told(self, job: Job) -> bool:
+    def _is_fresh(self, job: Job) -> bool:
         """Whether the answer for a job is still good."""
         answer = self._reasons.get(job.id)
         return answer is not None and answer[0] is job and 0 <= self.picture.now - answer[1] < WHY_S
@@ -379,7 +379,7 @@ class QueueScreen(ListScreen):
         """Ask for a job, and with it for all others in sight: the rows of a page cost one look at
         the journal, not one each."""
         seen = (self._jobs[job_id] for job_id in self.query_one(Rows).in_sight)
-        rows = (row for row in seen if row.state is JobState.QUEUED and not self._told(row))
+        rows = (row for row in seen if row.state is JobState.QUEUED and not self._is_fresh(row))
         try:
             reasons = self.session.explain({each.id: each for each in (job, *rows)}.values())
         except ConsoleError:

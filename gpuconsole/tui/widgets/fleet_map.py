@@ -306,8 +306,8 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
         return view
 
     def _columns(self, width: int) -> tuple[tuple[Column, int], ...]:
-        whose = self._with_host
-        return columns_for(width - 3, self.shows, with_host=whose, with_details=not whose)
+        hosts = self._with_host
+        return columns_for(width - 3, self.shows, with_host=hosts, with_details=not hosts)
 
     def _placed(self) -> Layout:
         """Lay out for the present size; drawing may come before the first Resize."""

@@ -13,9 +13,9 @@ with_part = script(Path(__file__).resolve().parents[3] / "docs" / "tables.py").w
 
 def test_a_part_takes_the_place_of_what_stood_between_its_marks() -> None:
     page = "Before.\n<!-- tells -->\nold\n<!-- /tells -->\nBehind.\n"
-    told = with_part(page, "tells", "| new |")
-    assert told == "Before.\n<!-- tells -->\n| new |\n<!-- /tells -->\nBehind.\n"
-    assert with_part(told, "tells", "| new |") == told
+    reported = with_part(page, "tells", "| new |")
+    assert reported == "Before.\n<!-- tells -->\n| new |\n<!-- /tells -->\nBehind.\n"
+    assert with_part(reported, "tells", "| new |") == reported
 
 
 @pytest.mark.parametrize("page", ["", "no mark", "<!-- tells -->\nno end\n", "<!-- /tells -->\n"])

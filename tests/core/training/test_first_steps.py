@@ -15,7 +15,7 @@ CARD = Device("GPU-0", 0, "A100", memory_total_mib=40960.0)
 FLEET = FleetSnapshot(1, 1.0, (Host("a", HostState.UP, devices=(CARD,)),))
 
 
-def told(
+def reported(
     taken: float | None = 4096.0, *, memory: Any = None, backend: str = "gpu", **more: Any
 ) -> str:
     attempt = Attempt(1, "a", ("GPU-0",), (0,), steps_mib=taken, **more)
@@ -26,31 +26,31 @@ def told(
 
 
 def test_it_is_held_against_device_and_estimate() -> None:
-    assert told(memory={"reserved_mib": 4000.0}, peak_mib=4096.0) == (
+    assert reported(memory={"reserved_mib": 4000.0}, peak_mib=4096.0) == (
         "In its first steps Paddle took 4.0 GiB at most (reported by the job) of 40.0 GiB (10%); "
         "3.9 GiB were predicted (+2%)."
     )
-    assert told(memory={"reserved_mib": 8192.0}, peak_mib=5120.0) == (
+    assert reported(memory={"reserved_mib": 8192.0}, peak_mib=5120.0) == (
         "In its first steps Paddle took 4.0 GiB at most (reported by the job), 5.0 GiB with its "
         "context, of 40.0 GiB (12%); 8.0 GiB were predicted (-50%)."
     )
 
 
 def test_on_the_processor_there_is_no_device() -> None:
-    assert told(backend="cpu", memory={"reserved_mib": 4096.0}) == (
+    assert reported(backend="cpu", memory={"reserved_mib": 4096.0}) == (
         "In its first steps Paddle took 4.0 GiB at most (reported by the job); 4.0 GiB were "
         "predicted (+0%)."
     )
 
 
 def test_until_it_is_known_nothing_is_said() -> None:
-    assert told(None) == ""
+    assert reported(None) == ""
     assert first_steps(Job("1", Task("x"), "ada", JobState.QUEUED, 0.0), FLEET) == ""
 
 
 @pytest.mark.parametrize("memory", [None, 7, {}, {"reserved_mib": "x"}, {"reserved_mib": 0}])
 def test_without_an_estimate_it_says_so(memory: Any) -> None:
-    assert told(memory=memory).endswith("; its memory was not predicted.")
+    assert reported(memory=memory).endswith("; its memory was not predicted.")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_a_peak_is_counted_with_its_context_as_an_estimate_is(
 
 
 def test_it_is_said_in_chinese() -> None:
-    said = language("zh").say(told(memory={"reserved_mib": 8192.0}, peak_mib=5120.0))
+    said = language("zh").say(reported(memory={"reserved_mib": 8192.0}, peak_mib=5120.0))
     assert said.startswith("前几步中 Paddle 最多占 4.0 GiB")
     assert "predicted" not in said

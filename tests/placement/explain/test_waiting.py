@@ -37,7 +37,7 @@ def ask(user: str) -> str:
 
 def removed_in(time: str) -> str:
     return (
-        f"Wait: a claim whose console has ended before its job started is removed in about {time}."
+        f"Wait: a claim of a console that ended before its job started is removed in about {time}."
     )
 
 
@@ -63,7 +63,7 @@ def removed_in(time: str) -> str:
          "1 device could do it: 1 on drained hosts.",
          ("Take a host back with `gpuconsole undrain`.",)),
         (wants(), (up("h", card("u"), engine_error="h, no answer."),), {},
-         "1 device could do it: 1 on hosts whose Docker engine does not answer. h: its Docker"
+         "1 device could do it: 1 on hosts with a Docker engine that does not answer. h: its Docker"
          " engine does not answer: no answer; `gpuconsole check h` says what to do.", ()),
         (wants(30), (up("a", card("a0", A100)), up("r", card("r0"))), {"a0": held()},
          "1 device could do it: 1 in use by jobs.",

@@ -173,9 +173,9 @@ def test_new_hosts_have_the_labels_that_waiting_jobs_ask_for() -> None:
     more = forecast(queue, with_devices(snapshot, 2, "RTX_3090", labels), {}, BY_AGE, NOW)
     assert set(more) == {"a", "b"}
     found = with_labels_named(compare(queue, {}, more, NOW), labels, queue)
-    told = sentences("add 2 RTX_3090", found)
-    assert "The new hosts are given the labels pool=train, rack=r1." in told
-    assert "They lack labels that other jobs ask for: pool=small." in told
+    reported = sentences("add 2 RTX_3090", found)
+    assert "The new hosts are given the labels pool=train, rack=r1." in reported
+    assert "They lack labels that other jobs ask for: pool=small." in reported
     assert wanted_labels([wants("d")]) == {}
 
 

@@ -71,7 +71,9 @@ def test_every_job_starts_when_the_engine_starts_it(lab: str, seed: int | None, 
     assert start == pytest.approx([one.started_s for one in outcome.ran])
     assert end == pytest.approx([one.ended_s for one in outcome.ran])
     assert max(one.started_s or 0.0 for one in outcome.ran) > workload.last_arrival  # a queue
-    told, own = metrics(outcome), metrics(window.outcome(code, policy))
-    assert own.as_json() == pytest.approx(told.as_json())
+    reported, own = metrics(outcome), metrics(window.outcome(code, policy))
+    assert own.as_json() == pytest.approx(reported.as_json())
     found = window.play(code, policy)
-    assert (found.mean_jct_s, found.p99_wait_s) == pytest.approx((told.mean_jct_s, told.p99_wait_s))
+    assert (found.mean_jct_s, found.p99_wait_s) == pytest.approx(
+        (reported.mean_jct_s, reported.p99_wait_s)
+    )

@@ -126,14 +126,14 @@ def without(*names: str) -> Callable[[Any], None]:
         (without("replay"), r"replay"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_line(change: Callable[[Any], None], told: str) -> None:
+def test_a_wrong_file_is_told_with_its_line(change: Callable[[Any], None], reported: str) -> None:
     document = json.loads(dumped(GOOD))
     change(document)
     with pytest.raises(DocumentError) as caught:
         parse(json.dumps(document, indent=2), "weights.json")
     text = f"{caught.value.message}\n{caught.value.hint}"
     assert re.search(r"weights.json:\d+:\d+", text)
-    assert re.search(told, text)
+    assert re.search(reported, text)
 
 
 def place(policy_weights: Learned | None, note: str = "") -> tuple[float, tuple[str, ...]]:

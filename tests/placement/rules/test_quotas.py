@@ -112,7 +112,7 @@ def test_how_many_devices_a_job_may_take_now(limits: Limits, hosts: int, room: i
 @pytest.mark.parametrize(
     ("window", "whom"),
     [
-        ({}, "nobody"), ({"users": ("a", "b")}, "a, b"), ({"accounts": ("c",)}, "c"),
+        ({}, "no user"), ({"users": ("a", "b")}, "a, b"), ({"accounts": ("c",)}, "c"),
         ({"users": ("a",), "accounts": ("c",)}, "a, c"),
         ({"labels": {"k": "v", "l": "w"}}, "jobs that ask for k=v, l=w"),
         ({"users": ("a",), "labels": {"k": "v"}}, "a and jobs that ask for k=v"),

@@ -350,12 +350,12 @@ def test_the_line_spares_questions_but_changes_no_answer(
 
 
 def test_progress_is_told_in_order_until_all_is_done() -> None:
-    told: list[float] = []
+    reported: list[float] = []
     lab = lab_of("lab8")
-    simulate(lab, sample(lab, 1), named_policy("weighted"), NEVER, told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1.0
-    assert len(told) > 100
+    simulate(lab, sample(lab, 1), named_policy("weighted"), NEVER, reported.append)
+    assert reported == sorted(reported)
+    assert reported[-1] == 1.0
+    assert len(reported) > 100
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the shared traces are not here")

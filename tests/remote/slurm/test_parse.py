@@ -182,8 +182,8 @@ def test_every_reason_is_told_with_slurms_own_word(word: str) -> None:
         ("", "Slurm lets it wait"),
     ],
 )
-def test_limits_and_unknown_reasons_are_told_too(word: str, told: str) -> None:
-    assert waiting_sentence(word).startswith(told)
+def test_limits_and_unknown_reasons_are_told_too(word: str, reported: str) -> None:
+    assert waiting_sentence(word).startswith(reported)
 
 
 def test_only_ends_that_slurm_made_are_explained() -> None:

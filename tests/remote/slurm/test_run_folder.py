@@ -90,11 +90,11 @@ def test_folder_and_slurm_tell_the_state(seen: Look, state: str, code: int | Non
         ("OUT_OF_MEMORY", 137, "memory"),
     ],
 )
-def test_an_end_that_slurm_made_is_no_success(state: str, code: int | None, told: str) -> None:
+def test_an_end_that_slurm_made_is_no_success(state: str, code: int | None, reported: str) -> None:
     end = {"TIMEOUT": "0 1795281009", "OUT_OF_MEMORY": "137 1795281009"}.get(state, "")
     status = status_of("run", "hpc", look(record(state), end=end))
     assert status.exit_code == code
-    assert told in status.error
+    assert reported in status.error
     assert status.oom_killed == (state == "OUT_OF_MEMORY")
 
 

@@ -104,7 +104,7 @@ def test_a_program_that_cannot_be_started_is_said(place: Path) -> None:
     kept = tools.Tools(family("ascend"), 60.0)
     record = wait_until(lambda: {"s"} & kept.record.keys() and kept.record, "no end")
     shelf = Shelf()
-    shelf.take(told(status=record["s"], words=record["e"], text=" "))
+    shelf.take(reported(status=record["s"], words=record["e"], text=" "))
     assert shelf.error.startswith(("npu-smi ended with 126: ", "npu-smi ended with 127: "))
     assert "No such file or directory" in shelf.error
 
@@ -243,7 +243,7 @@ async def test_once_the_link_breaks_no_tool_is_asked_any_more(place: Path) -> No
 # --- on the console's side ------------------------------------------------------------------------
 
 
-def told(text: str = "", **more: Any) -> Round:
+def reported(text: str = "", **more: Any) -> Round:
     values: dict[str, Any] = {"machine": "0a1b2c3d", "at": 1000.0, "way": 0, **more}
     return Round("ascend", texts={"info": text} if text else {}, **values)
 
@@ -252,7 +252,7 @@ def test_devices_have_names_of_their_own_in_the_lab() -> None:
     names = set()
     for machine in ("0a1b2c3d", "99999999"):
         shelf = Shelf()
-        shelf.take(told(texts.ASCEND, machine=machine))
+        shelf.take(reported(texts.ASCEND, machine=machine))
         names |= {one.uuid for one in shelf.devices({})}
     assert len(names) == 6
     assert "NPU-0a1b2c3d-0000-C1-00.0" in names
@@ -260,17 +260,19 @@ def test_devices_have_names_of_their_own_in_the_lab() -> None:
 
 def test_a_tool_that_fails_costs_the_figures_not_the_devices() -> None:
     shelf = Shelf()
-    shelf.take(told(texts.ASCEND))
-    shelf.take(told(fault="npu-smi did not answer within 10 s and was ended", at=1060.0))
+    shelf.take(reported(texts.ASCEND))
+    shelf.take(reported(fault="npu-smi did not answer within 10 s and was ended", at=1060.0))
     assert shelf.error == "npu-smi did not answer within 10 s and was ended"
     for one in shelf.devices({}):
         assert one.error == shelf.error
         assert one.memory_used_mib is one.utilization is one.temperature_c is None
         assert one.memory_total_mib == 65536
         assert not one.lost
-    shelf.take(told("no table", status=1, words="dcmi module initialize failed. ret is -8005\n"))
+    shelf.take(
+        reported("no table", status=1, words="dcmi module initialize failed. ret is -8005\n")
+    )
     assert shelf.error == "npu-smi ended with 1: dcmi module initialize failed. ret is -8005"
-    shelf.take(told(texts.ASCEND, at=1100.0))
+    shelf.take(reported(texts.ASCEND, at=1100.0))
     assert shelf.error == ""
     assert [one.error for one in shelf.devices({})] == ["", "", ""]
     assert {one.sampled_at for one in shelf.devices({})} == {1100.0}
@@ -278,24 +280,24 @@ def test_a_tool_that_fails_costs_the_figures_not_the_devices() -> None:
 
 def test_a_device_that_is_no_longer_listed_is_lost_and_comes_back() -> None:
     shelf = Shelf()
-    shelf.take(told(texts.ASCEND))
+    shelf.take(reported(texts.ASCEND))
     lines = texts.ASCEND.splitlines(keepends=True)
     without = "".join(line for at, line in enumerate(lines) if at not in (9, 10))
-    shelf.take(told(without))
+    shelf.take(reported(without))
     assert [one.lost for one in shelf.devices({})] == [False, True, False]
     assert "no longer lists it" in shelf.devices({})[1].error
     # Half a row says nothing about what is not there.
-    shelf.take(told("".join(line for at, line in enumerate(lines) if at != 10)))
+    shelf.take(reported("".join(line for at, line in enumerate(lines) if at != 10)))
     assert [(one.lost, bool(one.error)) for one in shelf.devices({})] == [
         (False, False), (False, True), (False, False),
     ]  # fmt: skip
-    shelf.take(told(texts.ASCEND))
+    shelf.take(reported(texts.ASCEND))
     assert not any(one.lost or one.error for one in shelf.devices({}))
 
 
 def test_what_the_host_knows_of_a_process_is_joined() -> None:
     shelf = Shelf()
-    shelf.take(told(texts.ASCEND))
+    shelf.take(reported(texts.ASCEND))
     assert shelf.pids() == (4711, 4712)
     (known, unknown) = shelf.devices({4711: ("wang", "python train.py", "c" * 64)})[0].processes
     assert (known.user, known.command, known.container_id) == (

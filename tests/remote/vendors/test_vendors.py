@@ -192,7 +192,7 @@ def test_the_other_makers() -> None:
     assert figures_of(stars) == (None, 32768, 9, 30, 48, 300)
 
 
-def told(one: Device) -> set[str]:
+def reported(one: Device) -> set[str]:
     """Return which of the table's fields a device fills."""
     found = {
         "memory in use": one.memory_used_mib,
@@ -214,7 +214,7 @@ def test_the_table_of_what_is_told_is_what_the_readers_fill() -> None:
     filled: dict[str, set[str]] = {}
     for read, given_texts in EXAMPLES:
         for one in read(given_texts).devices:
-            filled.setdefault(one.vendor, set()).update(told(one))
+            filled.setdefault(one.vendor, set()).update(reported(one))
     assert filled == {vendor.name: set(vendor.tells) for vendor in VENDORS}
 
 

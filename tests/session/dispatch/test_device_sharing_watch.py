@@ -117,7 +117,7 @@ class Room:
         return self.crowding.look(self.desk.journal.jobs())
 
     def details(self) -> dict[str, str]:
-        for job in self.crowding.told(self.desk.journal.jobs()):
+        for job in self.crowding.with_details(self.desk.journal.jobs()):
             known = self.desk.job(job.id)
             self.desk.journal.save(known, replace(known, detail=job.detail))
         return {job.task.name: job.detail for job in self.desk.journal.jobs()}
@@ -179,8 +179,8 @@ async def test_both_say_what_sharing_costs(room: Room) -> None:
     assert room.details() == {
         "first": f"It shares its device with later ({later}); its steps take 1.05 times as long as"
                  " alone.",
-        "later": f"It shares its device with first ({first}), whose steps take 1.05 times as long"
-                 " as alone.",
+        "later": f"It shares its device with first ({first}); the other's steps take 1.05 times"
+                 " as long as alone.",
     }  # fmt: skip
     job = room.desk.job(later)
     room.desk.journal.save(job, replace(job, state=JobState.SUCCEEDED, detail=""))
@@ -258,7 +258,7 @@ async def test_a_lab_that_shares_nothing_costs_nothing(lab: Lab) -> None:
 
     crowding = Crowding(room.desk.context, unasked)
     assert crowding.look(room.desk.journal.jobs()) == []
-    assert crowding.told(room.desk.journal.jobs()) == []
+    assert crowding.with_details(room.desk.journal.jobs()) == []
     # What began to share while the lab allowed it is watched to its end.
     room.run("later", shared=True)
     with pytest.raises(AssertionError, match="nobody shares"):

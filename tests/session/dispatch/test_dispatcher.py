@@ -380,8 +380,8 @@ async def test_a_new_console_that_still_connects_does_not_call_its_jobs_unknown(
     heir.hosts.connecting = False
     lab.docker.finish(0)
     await lab.clock.until(lambda: heir.job(job_id).state.ended)
-    told = [event.message for _, event in heir.journal.events_after(number)]
-    assert told == ["train: succeeded"]
+    reported = [event.message for _, event in heir.journal.events_after(number)]
+    assert reported == ["train: succeeded"]
 
 
 async def test_a_host_taken_out_of_the_inventory_is_out_of_sight(lab: Lab) -> None:
@@ -593,8 +593,8 @@ async def test_a_fault_in_planning_is_told_and_running_jobs_are_looked_after(
     lab.docker.finish(0)
     await lab.clock.until(lambda: desk.job(running).state.ended)
     await lab.clock.pass_time(20)
-    told = [event.message for _, event in desk.journal.events_after(number)]
-    assert len([message for message in told if "no devices" in message]) == 1
+    reported = [event.message for _, event in desk.journal.events_after(number)]
+    assert len([message for message in reported if "no devices" in message]) == 1
     assert desk.job(waiting).state is JobState.QUEUED
     monkeypatch.undo()
     await lab.clock.until(lambda: desk.job(waiting).state is JobState.RUNNING)
@@ -702,7 +702,7 @@ async def test_a_container_that_an_engine_does_not_remove_is_told_and_keeps_no_o
     await lab.clock.until(lambda: list(lab.docker.containers) == [left.spec.name])
     lab.docker.refuses = {}
     await lab.clock.until(lambda: not lab.docker.containers)
-    await lab.clock.until(lambda: any(" is removed from a." in text for text in told(heir)))
+    await lab.clock.until(lambda: any(" is removed from a." in text for text in reported(heir)))
 
 
 async def test_a_lease_that_an_earlier_try_of_an_attempt_left_on_another_device_is_released(
@@ -722,12 +722,12 @@ async def test_a_lease_that_an_earlier_try_of_an_attempt_left_on_another_device_
     await lab.clock.until(lambda: set(lab.docker.leases) == {"GPU-a-0"})
 
 
-def told(desk: Desk) -> list[str]:
+def reported(desk: Desk) -> list[str]:
     return [event.message for _, event in desk.journal.events_after(0) if event.kind == "host"]
 
 
 def warnings(desk: Desk) -> list[str]:
-    return [text for text in told(desk) if "does not remove" in text]
+    return [text for text in reported(desk) if "does not remove" in text]
 
 
 async def test_leftovers_of_a_dead_console_are_swept(lab: Lab) -> None:

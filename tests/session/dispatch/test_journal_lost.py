@@ -61,9 +61,9 @@ async def test_a_session_says_so_and_nobody_waits_for_ever(tmp_path: Path) -> No
     script = tmp_path / "train.py"
     script.write_text("import paddle\nlayer = paddle.nn.Linear(4, 4)\n")
     state = tmp_path / "state"
-    told: list[Event] = []
+    reported: list[Event] = []
     async with open_session(None, state, demo=DemoOptions(speed=1.0)) as session:
-        session.subscribe(told.append)
+        session.subscribe(reported.append)
         job = await session.queue.submit(Task("demo", script=str(script)))
         waiting = asyncio.ensure_future(session.wait(job.id))
         await until(lambda: session.dispatching)
@@ -71,8 +71,8 @@ async def test_a_session_says_so_and_nobody_waits_for_ever(tmp_path: Path) -> No
         with pytest.raises(JournalLostError):
             await asyncio.wait_for(waiting, 60)
         await until(lambda: not session.dispatching)
-        await until(lambda: any(event.subject == "journal" for event in told))
-        (said,) = [event for event in told if event.subject == "journal"]
+        await until(lambda: any(event.subject == "journal" for event in reported))
+        (said,) = [event for event in reported if event.subject == "journal"]
         assert said.severity == "error"
         assert "journal.sqlite was there and is not any more" in said.message
         assert "gpuconsole journal restore" in said.message

@@ -71,8 +71,8 @@ async def test_a_job_is_warned_once_and_ended_at_its_limit_by_name(lab: Lab) -> 
     assert [attempt.ended_by for attempt in job.attempts] == ["time-limit"]
     assert job.as_json()["ended_by"] == "time-limit"
     assert "longer time limit" in why_of(job, {}).options[1]
-    told = [one for _, one in desk.journal.events_after(0) if one.what == "time-limit"]
-    assert [one.message.split(".")[0] for one in told] == [
+    reported = [one for _, one in desk.journal.events_after(0) if one.what == "time-limit"]
+    assert [one.message.split(".")[0] for one in reported] == [
         "train: time limit",
     ]
 
@@ -167,8 +167,8 @@ async def test_the_grace_runs_on_over_consoles_and_never_falls_to_nothing(lab: L
     job = await running(lab, desk)
     now, made = lab.clock.now(), settings("limits: {grace: 10m}")
     assert grace_s(job, made, now) == made.stop_grace
-    told = replace(job.attempts[0], ended_by="time-limit", stopping_at=now - 60)
-    stopped = replace(job, attempts=(told,))
+    reported = replace(job.attempts[0], ended_by="time-limit", stopping_at=now - 60)
+    stopped = replace(job, attempts=(reported,))
     assert grace_s(stopped, made, now) == 540
     assert grace_s(stopped, made, now + 10 * MINUTE) == 5
     assert grace_s(replace(stopped, cancel_requested=True), made, now) == made.stop_grace

@@ -131,8 +131,10 @@ async def test_what_a_checkpoint_loses_on_its_way_is_said(lab: Lab) -> None:
     lab.dockers["b"].left_out = replace(left, count=3)
     job = await moved(lab, desk)
     await lab.clock.until(lambda: desk.job(job.id).state is JobState.RUNNING)
-    (told,) = [event for _, event in desk.journal.events_after(0) if "left out" in event.message]
-    assert told.message == (
+    (reported,) = [
+        event for _, event in desk.journal.events_after(0) if "left out" in event.message
+    ]
+    assert reported.message == (
         "3 things of its checkpoint were left out on the way from a to b: "
         "home is a link that leads out of the folder; and 2 more."
     )

@@ -92,11 +92,13 @@ def test_a_task_goes_where_its_label_says_and_to_the_only_cluster_there_is() -> 
         ({"labels": {"slurm": "hpc"}, "devices": 3, "hosts": 2}, "evenly"),
     ],
 )
-def test_what_cannot_be_asked_of_a_cluster_is_refused(fields: dict[str, object], told: str) -> None:
+def test_what_cannot_be_asked_of_a_cluster_is_refused(
+    fields: dict[str, object], reported: str
+) -> None:
     task = replace(Task("t", "/p/t.py"), **fields)  # type: ignore[arg-type]
     with pytest.raises(UsageError) as caught:
         resolved(task, MIXED)
-    assert told in f"{caught.value.message} {caught.value.title}"
+    assert reported in f"{caught.value.message} {caught.value.title}"
 
 
 def test_a_task_is_held_against_the_devices_that_it_can_reach() -> None:
@@ -126,10 +128,10 @@ def test_a_job_is_handed_over_at_once_however_full_the_cluster_is() -> None:
         (Host("hpc", HostState.UP), "not in the inventory"),
     ],
 )
-def test_a_job_waits_while_its_cluster_cannot_take_it(login: Host, told: str) -> None:
+def test_a_job_waits_while_its_cluster_cannot_take_it(login: Host, reported: str) -> None:
     plan = plan_of([job()], FleetSnapshot(hosts=(login,)))
     assert [choice.job for choice in plan.choices] == ["other"]
-    assert told in plan.waiting["j1"].reason
+    assert reported in plan.waiting["j1"].reason
 
 
 @pytest.mark.parametrize(
@@ -171,10 +173,10 @@ def test_what_is_asked_of_slurm() -> None:
 
 
 def test_what_would_be_done_with_a_task_is_told_before_it_is_queued() -> None:
-    told = decision_there(Task("t", labels={"slurm": "hpc"}), MIXED)
-    assert told is not None
-    assert told.waiting is not None
-    assert told.waiting.reason.startswith("It is handed to hpc. Slurm decides")
+    reported = decision_there(Task("t", labels={"slurm": "hpc"}), MIXED)
+    assert reported is not None
+    assert reported.waiting is not None
+    assert reported.waiting.reason.startswith("It is handed to hpc. Slurm decides")
     assert decision_there(Task("t"), MIXED) is None
 
 

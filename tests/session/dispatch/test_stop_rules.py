@@ -59,8 +59,8 @@ async def test_a_job_whose_loss_is_no_number_is_cancelled_by_name(lab: Lab) -> N
     assert job.as_json()["ended_by"] == "rule"
     assert [attempt.ended_by for attempt in job.attempts] == ["rule"]
     assert why_of(job, {}).options[0] == f"See its curves: gpuconsole curves {job.id}"
-    told = [one for _, one in desk.journal.events_after(0) if one.what == "rule"]
-    assert len(told) == 1
+    reported = [one for _, one in desk.journal.events_after(0) if one.what == "rule"]
+    assert len(reported) == 1
 
 
 async def test_it_is_not_tried_again_by_itself(lab: Lab) -> None:

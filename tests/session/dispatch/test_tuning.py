@@ -93,12 +93,12 @@ async def test_trials_are_handed_out_one_after_another_and_the_best_is_named(
     args = [desk.job(one).task.args for one in ids]
     assert sorted(args) == [("--lr", "0"), ("--lr", "1"), ("--lr", "2")]
     await led(desk, tuning)
-    told = [event.message for _, event in desk.journal.events_after(0)]
+    reports = [event.message for _, event in desk.journal.events_after(0)]
     best = next(job for job in desk.journal.jobs() if job.task.args == ("--lr", "1"))
-    assert f"train: the best trial is {best.id}, val_loss 1: train[lr=1]" in told
+    assert f"train: the best trial is {best.id}, val_loss 1: train[lr=1]" in reports
     await led(desk, tuning)
     again = [event.message for _, event in desk.journal.events_after(0)]
-    assert again == told, "named once"
+    assert again == reports, "named once"
 
 
 async def test_what_a_trial_writes_with_visualdl_counts_where_its_log_does_not_say_it(
@@ -122,8 +122,8 @@ async def test_what_a_trial_writes_with_visualdl_counts_where_its_log_does_not_s
     await led(desk, tuning)
     assert [[trial.value for trial in trials] for trials in asked] == [[], [3.0]]
     assert asked[1][0].reported == ((1, 9.0), (2, 3.0))
-    told = [event.message for _, event in desk.journal.events_after(0)]
-    assert any("val_loss 1: train[lr=1]" in words for words in told)
+    reports = [event.message for _, event in desk.journal.events_after(0)]
+    assert any("val_loss 1: train[lr=1]" in words for words in reports)
 
 
 async def test_a_trial_that_is_hopeless_is_ended_as_pruned(

@@ -115,7 +115,7 @@ class Rig:
         assert found is not None
         return found
 
-    def told(self) -> str:
+    def reported(self) -> str:
         return "\n".join(event.message for _, event in self.desk.journal.events_after(0))
 
 
@@ -157,7 +157,7 @@ async def test_a_waiting_job_wakes_it_and_says_so(rig: Rig) -> None:
     assert 38 <= past.took[0] <= 46
     # Once is enough.
     assert rig.switch.calls == [("a", "wake")]
-    assert "It is being woken for 1 waiting job." in rig.told()
+    assert "It is being woken for 1 waiting job." in rig.reported()
 
 
 async def test_a_job_that_it_could_not_hold_lets_it_sleep(rig: Rig) -> None:
@@ -189,7 +189,7 @@ async def test_a_host_that_does_not_come_up_has_not_woken(rig: Rig) -> None:
     rig.switch.slow = True
     rig.queue()
     await rig.pass_time(340, step=10)
-    assert "it was not up 5m00s after its wake command" in rig.told()
+    assert "it was not up 5m00s after its wake command" in rig.reported()
     assert rig.host("a").power == "asleep"
 
 
@@ -238,12 +238,12 @@ async def test_no_host_sleeps_under_somebody(rig: Rig) -> None:
     rig.lab.dockers["a"].leases[lease.uuid] = lease
     await rig.pass_time(100, step=10)
     assert rig.switch.calls == []
-    assert "stays awake" not in rig.told()
+    assert "stays awake" not in rig.reported()
     rig.lab.dockers["a"].leases.clear()
     rig.containers = ("web",)
     await rig.pass_time(200, step=10)
     assert rig.switch.calls == []
-    assert "containers run there: web" in rig.told()
+    assert "containers run there: web" in rig.reported()
     assert rig.lab.dockers["a"].leases == {}
     rig.containers = ()
     await rig.pass_time(200, step=10)
@@ -257,7 +257,7 @@ async def test_a_sleep_command_that_fails_leaves_it_usable(rig: Rig) -> None:
     assert rig.lab.dockers["a"].leases == {}
     found = rig.host("a")
     assert (found.power, found.drained) == ("", "")
-    assert "its sleep command failed: it hung" in rig.told()
+    assert "its sleep command failed: it hung" in rig.reported()
 
 
 async def test_after_its_time_awake_it_takes_no_new_jobs(lab: Lab) -> None:
@@ -318,8 +318,8 @@ async def test_the_price_that_keeps_a_host_asleep_is_told(lab: Lab) -> None:
     assert rig.switch.calls == [("a", "wake")]
     assert rig.why(first).reason.startswith("Waking a: 2m00s typically.")
     waits = rig.why(second).reason
-    told = "b sleeps; were it awake, this job could start. It would cost more in an hour than"
-    assert waits.startswith(told)
+    reported = "b sleeps; were it awake, this job could start. It would cost more in an hour than"
+    assert waits.startswith(reported)
     rig.desk.journal.save(second, replace(second, state=JobState.CANCELLED))
     await rig.pass_time(4)
     assert rig.notes.all()["b"].wanted == ()

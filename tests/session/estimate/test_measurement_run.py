@@ -21,10 +21,10 @@ async def given(*lines: bytes) -> AsyncIterator[bytes]:
 
 
 async def answer(*lines: bytes | dict[str, Any]) -> tuple[dict[str, Any], Told]:
-    told: Told = []
+    reported: Told = []
     raw = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    found = await _answer(given(*raw), lambda share, stage: told.append((share, stage)))
-    return parsed(found), told
+    found = await _answer(given(*raw), lambda share, stage: reported.append((share, stage)))
+    return parsed(found), reported
 
 
 async def refusal(*lines: bytes | dict[str, Any]) -> RefusedError:
@@ -34,7 +34,7 @@ async def refusal(*lines: bytes | dict[str, Any]) -> RefusedError:
 
 
 async def test_progress_is_told_until_the_document_comes() -> None:
-    found, told = await answer(
+    found, reported = await answer(
         {"progress": 0.25, "stage": "batch 2, loading Paddle"},
         b"Epoch 1: loss 0.3",
         b'"a text"',
@@ -45,7 +45,7 @@ async def test_progress_is_told_until_the_document_comes() -> None:
         {"error": {"message": "too late"}},
     )
     assert found == {"mode": "traced"}
-    assert told == [(0.25, "batch 2, loading Paddle"), (0.5, "batch 4"), (1.0, "measured")]
+    assert reported == [(0.25, "batch 2, loading Paddle"), (0.5, "batch 4"), (1.0, "measured")]
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ async def test_progress_is_told_until_the_document_comes() -> None:
     ],
 )  # fmt: skip
 async def test_a_share_is_between_nothing_and_all(said: bytes, share: float) -> None:
-    _, told = await answer(b'{"progress": ' + said + b"}", {"document": {}})
-    assert told[0] == (share, "")
+    _, reported = await answer(b'{"progress": ' + said + b"}", {"document": {}})
+    assert reported[0] == (share, "")
 
 
 async def test_what_is_told_is_cleaned_and_short() -> None:
-    _, told = await answer(
+    _, reported = await answer(
         {"progress": 0.1, "stage": "\x1b]0;title\x07\x1b[2Jred\u202e" + "x" * 500}, {"document": {}}
     )
-    stage = told[0][1]
+    stage = reported[0][1]
     assert stage.startswith("redx")
     assert len(stage) <= 80
 
@@ -149,12 +149,12 @@ async def test_what_is_long_is_not_parsed_beside_the_screen(
     monkeypatch.setattr("gpuconsole.session.estimate.measurement_run.json.loads", counted)
     long = b'{"document": {"runs": [' + b"1," * 2**20 + b"1]}}"
     chatter = b'{"progress": 0.5, "stage": "' + b"x" * 2**20 + b'"}'
-    told: Told = []
+    reported: Told = []
     lines = given(b'{"progress": 0.1}', chatter, b"[" * 2**20, long)
-    raw = await _answer(lines, lambda share, stage: told.append((share, stage)))
+    raw = await _answer(lines, lambda share, stage: reported.append((share, stage)))
     assert raw == long[len(b'{"document": ') : -1]
     assert sizes == [len(b'{"progress": 0.1}')]
-    assert told == [(0.1, ""), (1.0, "measured")]
+    assert reported == [(0.1, ""), (1.0, "measured")]
 
 
 def test_facts_of_a_device_win_over_what_the_script_says() -> None:

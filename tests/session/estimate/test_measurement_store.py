@@ -129,14 +129,14 @@ def run(batch: int) -> dict[str, Any]:
 
 def document(mode: str, *files: Path, root: Path | None = None) -> dict[str, Any]:
     """Return what the probe says of a script that read these files of the project."""
-    read = {str(one.relative_to(root)) if root else str(one): told(one) for one in files}
+    read = {str(one.relative_to(root)) if root else str(one): reported(one) for one in files}
     return {
         "version": 1, "mode": mode, "paddle": paddle_version(), "runs": [run(2), run(4)],
         "read": {"files": read, "folders": []},
     }  # fmt: skip
 
 
-def told(file: Path) -> list[Any] | None:
+def reported(file: Path) -> list[Any] | None:
     if not file.exists():
         return None
     content = file.read_bytes()

@@ -77,21 +77,21 @@ def endings(found: Report) -> list[tuple[str, str, str]]:
 
 
 async def test_progress_names_the_tier_and_the_host() -> None:
-    told: list[str] = []
-    user = Watching(lambda share, stage: told.append(stage))
+    reported: list[str] = []
+    user = Watching(lambda share, stage: reported.append(stage))
     await climbed(World(says_nothing=frozenset({"meta"})), Means("auto", (HOST,)), user)
     await climbed(World(), Means("auto", (Site(),)), user)
-    assert told == ["meta on gpu-1: step 1", "traced on gpu-1: step 1", "meta: step 1"]
+    assert reported == ["meta on gpu-1: step 1", "traced on gpu-1: step 1", "meta: step 1"]
 
 
 async def test_the_first_tier_that_answers_ends_the_climb() -> None:
     world = World()
-    told: list[tuple[float, str]] = []
-    user = Watching(lambda share, stage: told.append((share, stage)))
+    reported: list[tuple[float, str]] = []
+    user = Watching(lambda share, stage: reported.append((share, stage)))
     found = await climbed(world, Means(sites=(HOST,)), user)
     assert found.estimate.tier == "meta"
     assert found.trials[1] == Trial("meta", "answered", host="gpu-1", seconds=1.0)
-    assert told == [(0.5, "meta on gpu-1: step 1")]
+    assert reported == [(0.5, "meta on gpu-1: step 1")]
     assert found.as_json()["tiers"][1]["outcome"] == "answered"
 
 

@@ -504,9 +504,9 @@ def test_the_code_of_a_queued_job_is_what_was_submitted(
 
 def test_what_does_not_carry_over_is_said(write: Write, task: Task) -> None:
     _, notes = write(replace(task, priority=5, after=("x",), share=True, devices=None))
-    told = " ".join(notes)
+    reported = " ".join(notes)
     for words in ("priorityClassName", "waits for other jobs", "share its device", "open"):
-        assert words in told
+        assert words in reported
 
 
 def test_dollars_stay_dollars(write: Write, task: Task) -> None:

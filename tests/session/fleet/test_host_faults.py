@@ -135,8 +135,8 @@ async def test_a_sweep_is_not_lost_to_a_broken_host(two: Lab) -> None:
     assert streak is not None
     assert (streak.count, streak.closed, streak.title) == (3, True, "The GPU runtime failed")
     assert "nvml error: driver not loaded" in streak.message
-    told = [event.message for _, event in desk.journal.events_after(number)]
-    assert [one for one in told if one.startswith("a: set aside until ")]
+    reported = [event.message for _, event in desk.journal.events_after(number)]
+    assert [one for one in reported if one.startswith("a: set aside until ")]
 
 
 async def test_a_host_that_is_repaired_comes_back_with_one_trial(tmp_path: Path) -> None:

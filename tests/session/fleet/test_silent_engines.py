@@ -39,7 +39,7 @@ async def test_placement_leaves_out_a_host_whose_engine_cannot_be_asked(lab: Lab
     placer, now = Placer(LabSettings()), lab.clock.now()
     plan = placer.plan(Situation([job], snapshot, now))
     assert plan.choices == ()
-    assert "1 on hosts whose Docker engine does not answer" in plan.waiting[job_id].reason
+    assert "1 on hosts with a Docker engine that does not answer" in plan.waiting[job_id].reason
     assert SENTENCE in plan.waiting[job_id].reason
     decision = placer.decide(job.task, None, Situation([], snapshot, now))
     assert [(one.filter, one.reason) for one in decision.rejections] == [("engine", SENTENCE)]
@@ -77,8 +77,8 @@ async def test_a_job_that_got_no_container_goes_back_and_runs_elsewhere(
     assert attempt is not None
     assert (attempt.host, attempt.number) == ("b", 1)
     assert lab.dockers["a"].history == []
-    told = [event.message for _, event in desk.journal.events_after(number)]
-    assert not [message for message in told if "unknown" in message]
+    reported = [event.message for _, event in desk.journal.events_after(number)]
+    assert not [message for message in reported if "unknown" in message]
     await lab.close()
 
 

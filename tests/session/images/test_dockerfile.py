@@ -52,11 +52,11 @@ def test_a_list_of_requirements_wins_and_is_doubted(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("pyyaml==6.0\npaddlepaddle-gpu  # no\n-r more\n")
     made = dockerfile(script, tmp_path, "paddle")
     assert "pip install --no-cache-dir -r" in made.text
-    told = "\n".join(made.notes)
-    assert "does not name what the script imports: tqdm." in told
-    assert "Take that line out" in told
-    assert "without a version" in told
-    assert "means latest" in told
+    reported = "\n".join(made.notes)
+    assert "does not name what the script imports: tqdm." in reported
+    assert "Take that line out" in reported
+    assert "without a version" in reported
+    assert "means latest" in reported
 
 
 def test_a_script_with_nothing_to_install_has_no_such_layer(tmp_path: Path) -> None:

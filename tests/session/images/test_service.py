@@ -170,7 +170,9 @@ async def test_hosts_of_one_road_pull_one_after_another(rig: Rig, lab: Lab) -> N
     lab.dockers["b"].pull_blocks = True
     said: list[tuple[str, str]] = []
     fetches = [Fetch("b", "new:1"), Fetch("c", "new:1"), Fetch("c", "absent:1")]
-    task = asyncio.ensure_future(rig.imaging.fetch(fetches, lambda *told: said.append(told)))
+    task = asyncio.ensure_future(
+        rig.imaging.fetch(fetches, lambda *reported: said.append(reported))
+    )
     for _ in range(50):
         await asyncio.sleep(0)
     assert {host for host, _ in said} == {"b"}

@@ -239,9 +239,9 @@ def test_what_a_service_says_does_nothing_to_a_terminal() -> None:
         JOB, user="a\x1b[2Jda", cause="\x9b31mred", detail="\x1b]0;x\x07d",
         task=replace(T, name="a\u202et"),
     )  # fmt: skip
-    told = unpacked(packed(Message(own=Own((hostile,))))).own
-    assert told is not None
-    heard = told.jobs[0]
+    reports = unpacked(packed(Message(own=Own((hostile,))))).own
+    assert reports is not None
+    heard = reports.jobs[0]
     assert all(map(str.isprintable, (heard.user, heard.cause, heard.detail, heard.task.name)))
     error = error_of(Refusal("refused", "\x1b[2Jno", "\x9b1mwhy\nand", "\x1b[2J"))
     assert str(error.title).isprintable()
@@ -405,10 +405,10 @@ def test_incidents_tell_others_neither_arguments_nor_what_a_job_printed() -> Non
         True, changes(None, FleetSnapshot(), {}), (), (), (), (), (), (incident,),
         Dispatching("", 0.0),
     )  # fmt: skip
-    told = Told(picture)
+    reports = Told(picture)
 
     def heard(*, operator: bool) -> list[str]:
-        message = unpacked(told.message(everything=operator)).picture
+        message = unpacked(reports.message(everything=operator)).picture
         assert message is not None
         return [one.text for one in message.incidents[0].evidence]
 

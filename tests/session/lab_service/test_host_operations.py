@@ -75,7 +75,7 @@ async def test_nothing_is_pulled_beyond_the_policy(lab: LabDesk) -> None:
             (Fetch("elsewhere", IMAGE), "no host 'elsewhere'"),
         ):
             with pytest.raises((RefusedError, UsageError), match=said):
-                await console.images.fetch((Fetch(host, IMAGE), fetch), lambda *told: None)
+                await console.images.fetch((Fetch(host, IMAGE), fetch), lambda *reported: None)
     engine = await lab.session.hosts.engine(host)
     assert await engine.image_facts(IMAGE) is None
     assert [act[4] for act in _acts(lab)] == [True] * 3
@@ -215,7 +215,7 @@ async def test_a_check_is_remembered_here_and_there(
 
     monkeypatch.setattr(lab.session.images, "check", check)
     async with lab.console("ada") as console:
-        said, faults = await console.images.check(IMAGE, host, lambda told: None, device=False)
+        said, faults = await console.images.check(IMAGE, host, lambda reported: None, device=False)
         assert said.id in console.images.notes.checks()
     assert "\x1b" not in f"{said.paddle}{faults}"
     assert said.paddle.startswith("3.3")
@@ -227,7 +227,7 @@ async def test_a_check_on_a_device_takes_the_right_to_one(lab: LabDesk) -> None:
     lab.service._operations._rights = rights
     async with lab.console("ada") as console:
         with pytest.raises(RefusedError, match="without a device alone"):
-            await console.images.check(IMAGE, _host(lab), lambda told: None)
+            await console.images.check(IMAGE, _host(lab), lambda reported: None)
 
 
 async def test_what_a_service_of_before_does_not_do_is_said(lab: LabDesk) -> None:

@@ -128,8 +128,8 @@ async def test_waiting_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(turns_module, "LONGEST_S", 0.01)
     bench.ask("ada-x", ADA, "x")
     await _settle()
-    told = []
+    reported = []
     with pytest.raises(HostBusyError):
-        async with bench.turns.turn(BOB, "x", on_wait=lambda: told.append("waits")):
+        async with bench.turns.turn(BOB, "x", on_wait=lambda: reported.append("waits")):
             raise AssertionError("two measure on one host")
-    assert told == ["waits"]
+    assert reported == ["waits"]

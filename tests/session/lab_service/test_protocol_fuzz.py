@@ -136,7 +136,7 @@ async def test_broken_operations_are_refused_in_words(
         done.append(user)
         return {}
 
-    async def fetch(fetches: Any, told: Any) -> tuple[Any, ...]:
+    async def fetch(fetches: Any, reported: Any) -> tuple[Any, ...]:
         for one in fetches:
             assert lab.session.snapshot().host(one.host) is not None
             parse_reference(one.image)

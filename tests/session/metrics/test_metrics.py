@@ -258,8 +258,8 @@ def test_each_metric_stays_within_what_it_says() -> None:
     counted: Counter[str] = Counter(name for name, _ in values(picture))
     for metric in METRICS:
         assert counted[metric.name] <= metric.most * size[metric.scope], metric.name
-    told = {family.metric.name for family in families(picture)}
-    assert told == {metric.name for metric in METRICS}
+    reported = {family.metric.name for family in families(picture)}
+    assert reported == {metric.name for metric in METRICS}
 
 
 def test_jobs_are_named_only_where_that_was_asked_for() -> None:

@@ -83,7 +83,7 @@ def test_only_what_helps_is_advised_about_the_claim_of_another_console() -> None
     assert advice(placer.plan(Situation([job("q")], FLEET, NOW, leases=old))) == (ask, unseen)
     fresh = theirs("GPU-0", "GPU-1", since=NOW - 30)
     lapse = (
-        "Wait: a claim whose console has ended before its job started is removed in about 1m30s."
+        "Wait: a claim of a console that ended before its job started is removed in about 1m30s."
     )
     assert advice(placer.plan(Situation([job("q")], FLEET, NOW, leases=fresh))) == (
         ask,

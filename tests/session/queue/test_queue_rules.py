@@ -72,8 +72,8 @@ def why(jobs: list[Job], lab: LabSettings, waiting: str) -> str:
 
 def test_a_quota_holds_a_job_back_and_says_so() -> None:
     lab = settings("quotas: [{user: '*', devices: 1}]")
-    told = why([running("r", "GPU-0"), job("q")], lab, "q")
-    assert "User ada may have 1 device at once and holds 1" in told
+    reported = why([running("r", "GPU-0"), job("q")], lab, "q")
+    assert "User ada may have 1 device at once and holds 1" in reported
     assert Placer(lab).plan(Situation([job("q")], FLEET, NOW)).choices
     # Of two that wait the second is held back by the first, which starts now.
     both = Placer(lab).plan(Situation([job("x"), job("y")], FLEET, NOW))
@@ -91,16 +91,16 @@ windows:
     users: [tea]
 """
     )
-    told = why([job("q")], lab, "q")
-    assert "Kept for tea (course)" in told
+    reported = why([job("q")], lab, "q")
+    assert "Kept for tea (course)" in reported
     mine = replace(job("q"), user="tea")
     assert Placer(lab).plan(Situation([mine], FLEET, NOW)).choices
 
 
 def test_devices_per_host() -> None:
     lab = settings("max_devices_per_host: 1")
-    told = why([running("r", "GPU-0"), job("q")], lab, "q")
-    assert "One user may have 1 device on one host; ada holds 1 on a." in told
+    reported = why([running("r", "GPU-0"), job("q")], lab, "q")
+    assert "One user may have 1 device on one host; ada holds 1 on a." in reported
 
 
 def test_whoever_had_less_of_the_lab_goes_first() -> None:

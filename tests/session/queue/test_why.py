@@ -89,9 +89,9 @@ def test_a_job_that_is_queued_again_says_what_came_before(
     by: EndedBy, cause: str, words: str
 ) -> None:
     again = job(JobState.QUEUED, ended(by, cause))
-    told = reason(again)
-    assert told.startswith(WAITS.reason)
-    assert words in told
+    reported = reason(again)
+    assert reported.startswith(WAITS.reason)
+    assert words in reported
     soon = why_of(replace(again, detail=cause), {}, prospect=NO_PROSPECT, now=NOW)
     assert soon.reason.startswith("It starts in the dispatcher's next pass. Try 1 on a")
     second = tried(2, created_at=NOW - 100, starting_at=NOW - 100, started_at=NOW - 100)
@@ -153,16 +153,16 @@ def test_a_deadline_that_cannot_be_met_is_said(
 
 def test_a_running_job_says_when_it_should_end() -> None:
     running = job(JobState.RUNNING, tried(), task={"deadline": DEADLINE})
-    told = reason(running, Prospect(0.0, left_s=3 * HOUR))
-    assert "It should end in about 3h00m." in told
-    assert "cannot be met: it should end 1h00m later." in told
+    reported = reason(running, Prospect(0.0, left_s=3 * HOUR))
+    assert "It should end in about 3h00m." in reported
+    assert "cannot be met: it should end 1h00m later." in reported
     assert "runs 10m00s longer than its task says" in reason(running, Prospect(0.0, left_s=-600.0))
 
 
 def test_a_running_job_says_when_its_time_limit_ends_it() -> None:
     running = job(JobState.RUNNING, tried())
-    told = reason(running, Prospect(0.0, left_s=HOUR, limit_s=2 * HOUR))
-    assert told.endswith(
+    reported = reason(running, Prospect(0.0, left_s=HOUR, limit_s=2 * HOUR))
+    assert reported.endswith(
         "It should end in about 1h00m. Its time limit ends it in 2h00m at the latest."
     )
     assert "time limit" not in reason(running, Prospect(0.0, limit_s=-1.0)), "it is being ended"

@@ -53,7 +53,7 @@ class Lab:
         self.state = HostState.UP
         self.jobs: tuple[Job, ...] = ()
         self.error: JournalError | None = None
-        self.told: list[Event] = []
+        self.reported: list[Event] = []
 
     def snapshot(self) -> FleetSnapshot:
         at = self.clock.at
@@ -71,7 +71,7 @@ class Lab:
     def recorder(self, path: Path) -> Recorder:
         watched = Watched("ana", True, self.snapshot, self.known_jobs, lambda: ())
         sink = FileSink(path, watched)
-        return Recorder(watched, self.clock, sink, tell=self.told.append)
+        return Recorder(watched, self.clock, sink, tell=self.reported.append)
 
     async def pass_seconds(self, recorder: Recorder, count: int) -> None:
         """What `run` does, second by second."""
@@ -214,11 +214,11 @@ async def test_a_disk_that_is_full_is_told_once_and_tried_again(tmp_path: Path) 
 
     sink = Broken()
     watched = Watched("ana", True, lab.snapshot, lab.known_jobs, lambda: ())
-    recorder = Recorder(watched, lab.clock, sink, tell=lab.told.append)
+    recorder = Recorder(watched, lab.clock, sink, tell=lab.reported.append)
     for _ in range(4):
         await lab.pass_seconds(recorder, 60)
         await recorder.cut()
-    assert [event.message for event in lab.told] == [
+    assert [event.message for event in lab.reported] == [
         "Nothing is recorded for now. /state/x.gpurec: No space left on device."
     ]
     assert sink.calls == 4

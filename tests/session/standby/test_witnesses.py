@@ -60,8 +60,8 @@ def test_one_hostile_host_of_three_changes_nothing(epoch: int) -> None:
         assert (outcome.won, outcome.by) == (True, None)
     assert epoch_reached(votes, hosts) == 2
     # A mark that is said to be later than it is lifts no head's epoch.
-    told = {"x": (mark(3),), "y": (mark(3),), "hostile": (mark(epoch),)}
-    assert leader_after(told, hosts, A, 2) == mark(3)
+    reported = {"x": (mark(3),), "y": (mark(3),), "hostile": (mark(epoch),)}
+    assert leader_after(reported, hosts, A, 2) == mark(3)
 
 
 def test_a_few_marks_depose_nobody() -> None:

@@ -46,8 +46,8 @@ def words(session: Session, job_id: str) -> Iterator[str]:
 
 async def test_a_value_reaches_the_container_and_nothing_else(room: Room) -> None:  # noqa: F811
     async with opened(room) as session:
-        told: list[str] = []
-        session.subscribe(lambda event: told.append(event.message))
+        reported: list[str] = []
+        session.subscribe(lambda event: reported.append(event.message))
         job = await session.queue.submit(room.task(secrets=SECRETS, env={"LR": "0.1"}))
         assert job.task.secrets == {"HF_TOKEN": ""}
         assert kept(room.state) == [job.id]
@@ -60,7 +60,7 @@ async def test_a_value_reaches_the_container_and_nothing_else(room: Room) -> Non
         room.docker.finish(0, b"done\n")
         await room.until(lambda: session.job(job.id).state is JobState.SUCCEEDED)
         await room.until(lambda: kept(room.state) == [])
-        said = [*words(session, job.id), *told]
+        said = [*words(session, job.id), *reported]
     assert not any(VALUE in one for one in said)
     assert traces(room.state, but="") == []
 
@@ -122,14 +122,14 @@ async def test_a_task_without_a_value_is_not_queued(room: Room, secrets: dict[st
 async def test_an_engine_that_quotes_a_value_is_not_quoted(room: Room) -> None:  # noqa: F811
     room.docker.start_fails = f'runc: invalid environment variable "HF_TOKEN={VALUE}"'
     async with opened(room) as session:
-        told: list[str] = []
-        session.subscribe(lambda event: told.append(event.message))
+        reported: list[str] = []
+        session.subscribe(lambda event: reported.append(event.message))
         job = await session.queue.submit(room.task(secrets=SECRETS))
         await room.until(
             lambda: session.job(job.id).attempts and session.job(job.id).attempts[-1].ended_at
         )
         assert "***" in session.job(job.id).attempts[-1].cause
-        said = [*words(session, job.id), *told]
+        said = [*words(session, job.id), *reported]
         assert not any(VALUE in one for one in said)
         assert traces(room.state) == []
 

@@ -90,9 +90,9 @@ async def test_a_sweep_is_queued_with_names_arguments_and_one_project(room: Room
         assert len(answers.asked) == 1 + 1 + 2 + 1
         for job in jobs:
             assert session._context.bundle(job.id).read_bytes() == SCRIPT.encode()
-        told = [event.message for _, event in session._journal.events_after(0)]
+        reported = [event.message for _, event in session._journal.events_after(0)]
         doubt = "train.py declares no option --seed; it may refuse to start with it."
-        assert [message for message in told if "--" in message] == [f"train: {doubt}"]
+        assert [message for message in reported if "--" in message] == [f"train: {doubt}"]
 
 
 async def test_the_whole_sweep_is_refused_when_one_of_it_can_never_fit(room: Room) -> None:

@@ -60,7 +60,7 @@ class Desk:
     fleet: Pictures
     journal: Journal
     triage: Triage
-    told: list[Event] = field(default_factory=list)
+    reported: list[Event] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def look(self, seconds: float, step: float = 2.0) -> None:
@@ -94,9 +94,9 @@ def make(tmp_path: Path) -> Any:
             pack=lambda *a, **k: None, default_image=lambda host: "paddle",  # type: ignore[arg-type,return-value]
             clock=clock, read_only=read_only,
         )  # fmt: skip
-        told: list[Event] = []
-        made = Triage(context, LeaseBoard(fleet, clock, Silences(clock)), told.append)
-        desks.append(Desk(clock, fleet, journal, made, told))
+        reported: list[Event] = []
+        made = Triage(context, LeaseBoard(fleet, clock, Silences(clock)), reported.append)
+        desks.append(Desk(clock, fleet, journal, made, reported))
         return desks[-1]
 
     yield desk
@@ -237,7 +237,7 @@ async def test_read_only_sees_and_writes_nothing(make: Make) -> None:
     await desk.look(OPENS)
     assert desk.state is IncidentState.OPEN
     assert desk.journal.incidents() == ()
-    assert [event.message for event in desk.told] == ["a: host unreachable"]
+    assert [event.message for event in desk.reported] == ["a: host unreachable"]
     for say in (desk.triage.acknowledge, desk.triage.resolve, desk.triage.reopen):
         with pytest.raises(ReadOnlyError):
             await say("unreachable:a")
@@ -333,7 +333,7 @@ async def test_it_runs_every_two_seconds_until_it_is_closed(make: Make) -> None:
 class Posts:
     """A webhook that keeps what it is given."""
 
-    def __init__(self, url: str, told: Callable[[str], None]) -> None:
+    def __init__(self, url: str, reported: Callable[[str], None]) -> None:
         self.documents: list[Any] = []
 
     def post(self, document: Any) -> None:

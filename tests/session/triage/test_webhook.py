@@ -77,8 +77,8 @@ async def running(hook: Webhook) -> Any:
 
 
 async def test_documents_arrive_in_order_as_json(receiver: Receiver) -> None:
-    told: list[str] = []
-    hook = Webhook(receiver.url, told.append)
+    reported: list[str] = []
+    hook = Webhook(receiver.url, reported.append)
     async with running(hook):
         for number in range(3):
             hook.post({"event": "opened", "number": number, "title": "温度 °C"})
@@ -88,12 +88,12 @@ async def test_documents_arrive_in_order_as_json(receiver: Receiver) -> None:
     assert body["title"] == "温度 °C"
     assert headers["Content-Type"] == "application/json"
     assert headers["User-Agent"] == "gpuconsole"
-    assert told == []
+    assert reported == []
 
 
 async def test_a_failure_is_told_once_until_it_works_again(receiver: Receiver) -> None:
-    told: list[str] = []
-    hook = Webhook(receiver.url, told.append)
+    reported: list[str] = []
+    hook = Webhook(receiver.url, reported.append)
     async with running(hook):
         receiver.status = 500
         hook.post({"n": 1})
@@ -104,58 +104,58 @@ async def test_a_failure_is_told_once_until_it_works_again(receiver: Receiver) -
         await until(lambda: len(receiver.got) == 3)
         receiver.status = 403
         hook.post({"n": 4})
-        await until(lambda: len(told) == 2)
-    assert "answered 500" in told[0]
-    assert "answered 403" in told[1]
+        await until(lambda: len(reported) == 2)
+    assert "answered 500" in reported[0]
+    assert "answered 403" in reported[1]
 
 
 async def test_a_redirect_leads_nowhere(receiver: Receiver) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     receiver.status, receiver.location = 302, receiver.url.replace("/hook", "/elsewhere")
-    hook = Webhook(receiver.url, told.append)
+    hook = Webhook(receiver.url, reported.append)
     async with running(hook):
         hook.post({"n": 1})
-        await until(lambda: told)
+        await until(lambda: reported)
     assert receiver.other == []
-    assert "answered 302" in told[0]
+    assert "answered 302" in reported[0]
 
 
 async def test_a_receiver_that_is_not_there_is_told() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    told: list[str] = []
-    hook = Webhook(f"http://127.0.0.1:{port}/", told.append)
+    reported: list[str] = []
+    hook = Webhook(f"http://127.0.0.1:{port}/", reported.append)
     async with running(hook):
         hook.post({"n": 1})
-        await until(lambda: told)
-    assert f"127.0.0.1:{port}" in told[0]
-    assert "refused" in told[0].lower()
+        await until(lambda: reported)
+    assert f"127.0.0.1:{port}" in reported[0]
+    assert "refused" in reported[0].lower()
 
 
 async def test_a_receiver_that_never_answers_holds_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webhook, "TIMEOUT_S", 0.2)
-    told: list[str] = []
+    reported: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        hook = Webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/", told.append)
+        hook = Webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/", reported.append)
         async with running(hook):
             # No turn of the loop between these: nothing that is posted waits for the receiver.
             for number in range(WAITING * 3):
                 hook.post({"n": number})
-            assert not told
-            await until(lambda: told)
-    assert "did not answer" in told[0]
+            assert not reported
+            await until(lambda: reported)
+    assert "did not answer" in reported[0]
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "http://", "http:///x"])
 async def test_what_is_no_web_address_is_never_opened(url: str) -> None:
-    told: list[str] = []
-    hook = Webhook(url, told.append)
+    reported: list[str] = []
+    hook = Webhook(url, reported.append)
     async with running(hook):
         hook.post({"n": 1})
-        await until(lambda: told)
+        await until(lambda: reported)
 
 
 async def test_without_an_address_nothing_waits() -> None:
@@ -180,10 +180,10 @@ async def test_of_an_address_that_fails_only_the_host_is_named(
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    told: list[str] = []
-    hook = Webhook(url, told.append)
+    reported: list[str] = []
+    hook = Webhook(url, reported.append)
     async with running(hook):
         hook.post({"n": 1})
-        await until(lambda: told)
-    assert told[0].startswith(f"Incidents cannot be posted to {host}: ")
-    assert "hidden" not in told[0]
+        await until(lambda: reported)
+    assert reported[0].startswith(f"Incidents cannot be posted to {host}: ")
+    assert "hidden" not in reported[0]

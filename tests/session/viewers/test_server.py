@@ -45,9 +45,9 @@ def test_only_what_changed_is_told_and_the_picture_is_the_same() -> None:
     before = fleet(1, UP, DOWN)
     hotter = replace(UP, devices=(replace(UP.devices[0], temperature_c=80.0),))
     after = fleet(2, DOWN, hotter)
-    told = changes(before, after, {})
-    assert told.changed == (hotter,)
-    assert applied(before, told) == after
+    reported = changes(before, after, {})
+    assert reported.changed == (hotter,)
+    assert applied(before, reported) == after
     gone = fleet(3, DOWN)
     assert applied(after, changes(after, gone, {})) == gone
     assert applied(FleetSnapshot(), changes(None, after, {})) == after

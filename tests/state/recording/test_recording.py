@@ -232,16 +232,16 @@ def test_devices_that_come_and_go_begin_a_run(tmp_path: Path) -> None:
 
 
 def test_when_a_vendors_tool_ran_makes_no_other_device(tmp_path: Path) -> None:
-    def told(second: int) -> Host:
+    def reported(second: int) -> Host:
         # A figure that stands for months changes to and fro: what stood before is known again.
         limit = 400.0 if second % 20 < 10 else 350.0
         one = device(0, sampled_at=T0 + second - 5, power_limit_w=limit)
         return host(T0 + second, devices=(one,))
 
     standings = Standings()
-    numbers = {standings.number(told(second)) for second in range(60)}
+    numbers = {standings.number(reported(second)) for second in range(60)}
     assert numbers == {0, 1}
-    path = recorded(tmp_path / "x.gpurec", Batch(T0, T0 + 60, [(T0 + 30, told(30))]))
+    path = recorded(tmp_path / "x.gpurec", Batch(T0, T0 + 60, [(T0 + 30, reported(30))]))
     (got,) = Tape(path).stretch(0).hosts(T0 + 30)
     assert got.devices[0].sampled_at is None
 
@@ -461,8 +461,8 @@ def test_hostile_frames_are_an_error(tmp_path: Path, frames: bytes) -> None:
 
 def test_more_rows_than_there_is_data_for_are_refused(tmp_path: Path) -> None:
     text = b'{"start":1790000000.0,"runs":[[[0,90000000,[]]]]}'
-    told = b'host 0 {"name":"a"}'
-    path = _with_block(tmp_path / "x.gpurec", told, len(text).to_bytes(4, "little") + text)
+    reported = b'host 0 {"name":"a"}'
+    path = _with_block(tmp_path / "x.gpurec", reported, len(text).to_bytes(4, "little") + text)
     with pytest.raises(RecordingError, match="too many"):
         Tape(path).stretch(0)
 

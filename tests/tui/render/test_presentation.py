@@ -142,22 +142,22 @@ def test_a_device_told_by_a_tool_says_how_old_its_reading_is_and_what_the_tool_c
     session = FakeSession()
     now = session.now()
     host = next(one for one in session.snapshot().hosts if one.name == "ascend-01")
-    told = replace(host.devices[0], sampled_at=now - 42, health="Warning", power_limit_w=None)
-    host = replace(host, devices=(told, *host.devices[1:]))
+    reported = replace(host.devices[0], sampled_at=now - 42, health="Warning", power_limit_w=None)
+    host = replace(host, devices=(reported, *host.devices[1:]))
     picture = Gallery().picture(FleetSnapshot(1, now, (host,)), (), now)
 
     def words(lines: Lines) -> str:
         return "\n".join("".join(text for text, _ in line) for line in lines)
 
-    beside = words(device_lines(INK, picture, told, 60))
+    beside = words(device_lines(INK, picture, reported, 60))
     assert "42s ago" in beside
     assert "Its own tool calls it Warning." in beside
-    screen = words(sample_lines(INK, picture, host, told, 120))
+    screen = words(sample_lines(INK, picture, host, reported, 120))
     assert "42s ago" in screen
     assert "calls it Warning" in screen
     assert "MIG" not in screen
-    assert condition(host, told) is Condition.FAULT
-    other = words(sample_lines(INK, picture, host, replace(told, sampled_at=None), 120))
+    assert condition(host, reported) is Condition.FAULT
+    other = words(sample_lines(INK, picture, host, replace(reported, sampled_at=None), 120))
     assert "ago" not in other
 
 

@@ -29,8 +29,8 @@ class Timers:
 
 
 def crowds() -> tuple[Crowds, Timers, list[Event]]:
-    timers, told = Timers(), list[Event]()
-    return Crowds(timers, told.append), timers, told  # type: ignore[arg-type]
+    timers, reported = Timers(), list[Event]()
+    return Crowds(timers, reported.append), timers, reported  # type: ignore[arg-type]
 
 
 def up(name: str) -> Event:
@@ -42,51 +42,51 @@ def down(name: str) -> Event:
 
 
 def test_what_is_no_host_is_told_at_once() -> None:
-    made, timers, told = crowds()
+    made, timers, reported = crowds()
     job = Event("job", "j1", "train: running", 1.0)
     made.take(job)
-    assert told == [job]
+    assert reported == [job]
     assert not timers.set
 
 
 def test_few_hosts_are_told_one_by_one() -> None:
-    made, timers, told = crowds()
+    made, timers, reported = crowds()
     for event in (up("a"), down("b"), up("c")):
         made.take(event)
-    assert told == []
+    assert reported == []
     assert len(timers.set) == 1
     timers.ring()
-    assert sorted(one.message for one in told) == [
+    assert sorted(one.message for one in reported) == [
         "a is up.", "b is down. No route to host.", "c is up."
     ]  # fmt: skip
 
 
 def test_many_hosts_are_one_event_for_each_thing_that_they_do() -> None:
-    made, timers, told = crowds()
+    made, timers, reported = crowds()
     for number in range(40):
         made.take(up(f"n{number}"))
     for number in range(40, 48):
         made.take(down(f"n{number}"))
     timers.ring()
-    assert [(one.message, one.severity) for one in told] == [
+    assert [(one.message, one.severity) for one in reported] == [
         ("40 hosts are up.", "information"),
         ("8 hosts are down: n40, n41, n42, n43, n44 and 3 more.", "error"),
     ]
     made.take(up("late"))
     timers.ring()
-    assert told[-1].message == "late is up."
+    assert reported[-1].message == "late is up."
 
 
 def test_many_incidents_are_one_event_for_each_severity() -> None:
-    made, timers, told = crowds()
+    made, timers, reported = crowds()
     for number in range(30):
         made.take(Event("incident", f"n{number}", f"n{number} gpu 0: Memory full", 1.0, "warning"))
     for number in range(2):
         made.take(Event("incident", f"m{number}", f"m{number}: Not reachable", 2.0, "error"))
     made.take(down("m0"))
-    assert told == [], "a rack that is lost brings dozens: they are gathered first"
+    assert reported == [], "a rack that is lost brings dozens: they are gathered first"
     timers.ring()
-    assert [(one.kind, one.message, one.severity) for one in told] == [
+    assert [(one.kind, one.message, one.severity) for one in reported] == [
         (
             "incident",
             "30 incidents: n0 gpu 0, n1 gpu 0, n2 gpu 0, n3 gpu 0, n4 gpu 0 and 25 more.",

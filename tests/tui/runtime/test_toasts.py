@@ -81,8 +81,8 @@ async def test_a_lost_host_is_one_toast() -> None:
         ):
             for listener in session.listeners:
                 listener(event)
-            await console.told(event.message.partition(": ")[0])
-        await console.told("host unreachable")
+            await console.toast(event.message.partition(": ")[0])
+        await console.toast("host unreachable")
         (toast,) = await shown(console, 1)
         place = console.app.screen.find_widget(toast).visible_region
         assert place.y >= 3
@@ -97,7 +97,7 @@ async def test_news_of_the_lab_replaces_no_worse_toast() -> None:
         event = Event("job", done.id, "resnet: succeeded", NOW, "information")
         for listener in console.app.session.listeners:
             listener(event)
-        await console.told("resnet: succeeded")
+        await console.toast("resnet: succeeded")
         await console.pilot.pause()
         await shown(console, 1)
         assert "Host is away" in console.text

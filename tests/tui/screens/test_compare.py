@@ -60,7 +60,7 @@ async def test_keys_change_the_metric_open_a_job_and_copy(session: FakeSession) 
         await console.press("m")
         await console.shows("─ acc ─")
         await console.press("y")
-        await console.told("Copied the points of acc as CSV.")
+        await console.toast("Copied the points of acc as CSV.")
         assert console.app.clipboard.splitlines()[0] == "job,name,metric,step,epoch,value"
         await console.press("enter")
         await console.until(lambda: isinstance(console.app.screen, JobScreen), "the job")
@@ -70,7 +70,7 @@ async def test_a_job_of_no_sweep_says_how_to_choose(session: FakeSession) -> Non
     alone = replace(session, jobs_now=session.jobs_now[-1:])
     async with opened(alone) as console:
         await console.press("2", "M")
-        await console.told("It is in no sweep")
+        await console.toast("It is in no sweep")
 
 
 async def test_the_curves_take_what_the_rows_leave(session: FakeSession) -> None:

@@ -91,7 +91,7 @@ async def test_without_a_terminal_a_commands_output_is_a_log_and_it_is_recorded(
         await console.type("nvidia-smi -L")
         await console.press("enter")
         await console.shows("SIMULATED: `nvidia-smi -L` is not run.")
-        await console.told("ended with exit code 0")
+        await console.toast("ended with exit code 0")
         (act,) = await session.audit()
         assert (act.verb, act.refused) == ("exec", "")
         assert act.detail.endswith(": nvidia-smi -L")
@@ -126,7 +126,7 @@ async def test_one_host_away_says_so_in_its_place(
         await console.press("C")
         await console.shows(f"{lost}  {lost} has gone.", other)
         await console.press("g", "L")
-        await console.told("Switch it on.")
+        await console.toast("Switch it on.")
         assert not isinstance(console.app.screen, ContainerLogScreen)
 
 

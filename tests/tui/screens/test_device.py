@@ -230,7 +230,7 @@ async def test_the_owner_is_one_key_away() -> None:
         await console.press("escape")
         await console.shows("Fleet > a100-01 > gpu 0")
         await console.press("right_square_bracket", "J")
-        await console.told("No job of this queue")
+        await console.toast("No job of this queue")
 
 
 async def test_trouble_is_told_in_words_with_what_to_do() -> None:
@@ -252,7 +252,7 @@ async def test_a_device_that_leaves_the_picture_is_told() -> None:
         await console.press("K", "c", "m", "t", "right_square_bracket")
         await console.press("escape")
         await console.press("enter")
-        await console.told("no device under the cursor")
+        await console.toast("no device under the cursor")
 
 
 # -- ending what runs -------------------------------------------------------------------------
@@ -269,7 +269,7 @@ async def test_ones_own_process_gets_the_chosen_signal(size: tuple[int, int]) ->
         assert made.processes.signals == [], "the focus is on keeping it"
         await console.press("K", "tab", "tab", "tab", "enter")
         await console.until(lambda: made.processes.signals)
-        await console.told("SIGKILL was sent to 4100")
+        await console.toast("SIGKILL was sent to 4100")
         await console.press("K", "y")
         await console.until(lambda: len(made.processes.signals) == 2)
         assert made.processes.signals == [("a100-01", 4100, "KILL"), ("a100-01", 4100, "TERM")]
@@ -296,7 +296,7 @@ async def test_what_is_refused_is_told() -> None:
     async with opened(made) as console:
         await to_device(console)
         await console.press("K", "y")
-        await console.told("Ask ana.")
+        await console.toast("Ask ana.")
 
 
 async def test_stopping_the_container_of_a_job_says_it_is_cancelled() -> None:
@@ -320,7 +320,7 @@ async def test_a_process_without_a_container_is_pointed_to_the_signal() -> None:
     async with opened(made) as console:
         await to_device(console)
         await console.press("c")
-        await console.told("K signals it")
+        await console.toast("K signals it")
 
 
 async def test_a_foreign_container_needs_the_owners_name() -> None:
@@ -347,7 +347,7 @@ async def test_on_a_free_device_no_footer_offers_a_signal_and_the_key_says_why(
             assert "K signal" not in console.text
             assert "J job" not in console.text
             await console.press("K")
-            await console.told("No process")
+            await console.toast("No process")
         async with opened(busy, size) as console:
             await console.press(*keys)
             await console.shows("K signal")
@@ -426,15 +426,15 @@ async def test_in_the_simulated_lab_a_signalled_process_goes_away(tmp_path: Path
 
 async def test_memory_links_energy_and_division_are_shown() -> None:
     made = session()
-    told = replace(
+    reported = replace(
         made.hosts_now[0].devices[0], ecc_uncorrected=0, ecc_corrected=41, retired_pages=2,
         remap_pending=True, nvlinks_up=11, nvlinks_down=1, nvlink_errors=7, energy_j=7.2e6,
         mig=True, clock_notes=("application-clocks",),
     )  # fmt: skip
     slice_ = replace(
-        made.hosts_now[0].devices[1], uuid="MIG-1", parent_uuid=told.uuid, mig_profile="1g.5gb"
+        made.hosts_now[0].devices[1], uuid="MIG-1", parent_uuid=reported.uuid, mig_profile="1g.5gb"
     )
-    made.change(replace(made.hosts_now[0], devices=(told, slice_)))
+    made.change(replace(made.hosts_now[0], devices=(reported, slice_)))
     async with opened(made, LARGE) as console:
         await to_device(console)
         await console.shows("0 errors, 41 corrected", "2 replaced, reset it", "11 of 12, 7 errors",

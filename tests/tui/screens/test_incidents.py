@@ -148,7 +148,7 @@ async def test_v_shows_what_is_resolved_and_hides_it_again() -> None:
         await console.press("G")
         await console.shows("It is resolved; there is nothing to do.", "16m40s, resolved")
         await console.press("a")
-        await console.told("is resolved")
+        await console.toast("is resolved")
         await console.press("v")
         await console.until(lambda: len(rows(console)) == 3)
 
@@ -157,11 +157,11 @@ async def test_acknowledge_snooze_and_no_fault_reach_the_session() -> None:
     made = everything()
     async with opened(made) as console:
         await triage(console, "a")
-        await console.told("host unreachable is acknowledged.")
+        await console.toast("host unreachable is acknowledged.")
         await console.press("down", "z")
-        await console.told("slowed by heat is put off for an hour.")
+        await console.toast("slowed by heat is put off for an hour.")
         await console.press("down", "d")
-        await console.told("is closed until it comes back.")
+        await console.toast("is closed until it comes back.")
         assert made.triage.said == [
             ("acknowledge", "unreachable:v100-02"),
             ("snooze", "heat:GPU-b1", 3600.0),
@@ -207,7 +207,7 @@ async def test_drain_asks_naming_the_consequence_and_keeps_by_default() -> None:
         # Any answer ends the choosing: digits are screens again.
         await console.until(lambda: isinstance(console.app.focused, Rows))
         await console.press("x", "1", "y")
-        await console.told("v100-02 takes no new jobs.")
+        await console.toast("v100-02 takes no new jobs.")
         assert made.drains.drained == [("v100-02", "host unreachable", "ana")]  # type: ignore[attr-defined]
 
 
@@ -270,7 +270,7 @@ async def test_a_forgotten_process_is_ended_once_that_was_said_yes_to() -> None:
         await triage(console, "x", "1")
         await console.shows("End pid 4711, wang?", "642 MiB", "SIGTERM")
         await console.press("n", "x", "1", "y")
-        await console.told("SIGTERM was sent to process 4711.")
+        await console.toast("SIGTERM was sent to process 4711.")
         await console.press("x", "2", "y")
         await console.until(lambda: len(made.processes.asked) == 2)  # type: ignore[attr-defined]
         assert made.processes.asked == [("rtx-01", 4711, "TERM"), ("rtx-01", "d" * 64)]  # type: ignore[attr-defined]
@@ -338,7 +338,7 @@ async def test_read_only_takes_the_verbs_away_and_leaves_the_looking() -> None:
         for digit in ("1", "4", "5", "6"):
             await console.press("x", digit)
             assert isinstance(console.app.screen, TriageScreen)
-        await console.told("Read-only: drain v100-02 was not done.")
+        await console.toast("Read-only: drain v100-02 was not done.")
         assert made.triage.said == []
         assert made.drains.drained == []  # type: ignore[attr-defined]
         await console.press("x", "2")
@@ -350,7 +350,7 @@ async def test_an_error_of_the_journal_is_told() -> None:
     made.triage.error = JournalError("Disk is full", "Nothing could be added.")
     async with opened(made) as console:
         await triage(console, "a")
-        await console.told("Nothing could be added.")
+        await console.toast("Nothing could be added.")
 
 
 async def test_the_cursor_stays_on_its_incident_when_a_worse_one_comes() -> None:
@@ -464,7 +464,7 @@ async def test_a_new_incident_rings_where_that_was_asked_for(
         monkeypatch.setattr(console.app, "bell", lambda: rung.append(True))
         for listener in made.listeners:
             listener(replace(NEWS, severity=severity))
-        await console.told("slowed by heat")
+        await console.toast("slowed by heat")
         assert len(rung) == rings
         assert len([each for each in written if each.startswith("\x1b]")]) == rings
 

@@ -171,14 +171,14 @@ async def test_verbs_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         await console.press("r")
         await console.until(lambda: session.named("retry") == [("retry", "ana-0002")])
         await console.press("F")
-        await console.told("The results are in")
+        await console.toast("The results are in")
         # Toasts stand at the bottom right, on the facts.
         console.app.clear_notifications()
         await console.shows("left out: pipe is a named pipe", "and 2 more")
         assert session.named("fetch") == [("fetch", "ana-0002", tmp_path / "results")]
         await console.until(lambda: count(console) == 200)
         await console.press("S")
-        await console.told("200 lines are in")
+        await console.toast("200 lines are in")
         assert (tmp_path / "ana-0002.log").read_text().splitlines() == list(LINES)
         await console.press("Y")
         assert console.app.clipboard.startswith("docker run")
@@ -215,7 +215,7 @@ async def test_a_retry_begins_a_new_log_and_the_old_one_is_kept() -> None:
     async with opened(session) as console:
         await job_screen(console)
         await console.press("T")
-        await console.told("There is no other attempt.")
+        await console.toast("There is no other attempt.")
         assert first.attempt is not None
         again = replace(first.attempt, number=2, ended_at=None, exit_code=None)
         session.jobs_now = (
@@ -294,7 +294,7 @@ async def test_ranks_are_merged_or_shown_one_by_one(
         await console.shows("log: all 2 ranks merged", "r0 rank 0 step=1/9", "r1 rank 1 step=3/9",
                             "rtx-01         gpu 1", "R rank")  # fmt: skip
         await console.press("S")
-        await console.told("6 lines are in")
+        await console.toast("6 lines are in")
         assert (tmp_path / "ana-0001.log").read_text().count("rank 0") == 3
         assert (tmp_path / "ana-0001-rank-1.log").read_text().count("rank 1") == 3
         await console.press("R")
@@ -321,7 +321,7 @@ async def test_one_host_has_one_log() -> None:
     async with opened(session) as console:
         await job_screen(console)
         await console.press("R")
-        await console.told("one log")
+        await console.toast("one log")
 
 
 async def test_only_the_lines_that_match() -> None:
@@ -329,7 +329,7 @@ async def test_only_the_lines_that_match() -> None:
     async with opened(session) as console:
         await job_screen(console)
         await console.press("ampersand")
-        await console.told("/ searches the log")
+        await console.toast("/ searches the log")
         await console.press("g", "slash")
         await console.type("step=19|STEP=7/")
         await console.shows("12 lines match")
@@ -361,7 +361,7 @@ async def test_going_to_a_line_a_share_and_a_time() -> None:
         await console.press("number_sign")
         await console.type("noon")
         await console.press("enter")
-        await console.told("`noon` is no line, share or time.")
+        await console.toast("`noon` is no line, share or time.")
 
 
 async def test_lines_without_times_cannot_be_gone_to_by_time() -> None:
@@ -371,7 +371,7 @@ async def test_lines_without_times_cannot_be_gone_to_by_time() -> None:
         await console.press("number_sign")
         await console.type("02:14")
         await console.press("enter")
-        await console.told("tell no times")
+        await console.toast("tell no times")
 
 
 async def test_the_line_one_stands_on_is_copied() -> None:
@@ -444,7 +444,7 @@ async def test_where_nothing_smaller_is_known_it_is_tried_as_it_was() -> None:
     async with opened(session) as console:
         await job_screen(console)
         await console.press("r")
-        await console.told("its batch size is 1 already.")
+        await console.toast("its batch size is 1 already.")
         await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
 
 
@@ -455,7 +455,7 @@ async def test_no_job_yet() -> None:
             await console.shows("No job to look at yet.", "4 submits a script.")
             await console.press("c", "r", "F", "S", "y", "Y", "n", "N", "f", "W", "i", "R", "T")
             await console.press("ampersand", "number_sign", "5", "enter")
-            await console.told("The log is empty.")
+            await console.toast("The log is empty.")
 
 
 TRAINED = tuple(

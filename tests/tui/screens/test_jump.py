@@ -204,9 +204,9 @@ async def test_the_form_copies_the_docker_command_once_there_is_one(
     monkeypatch.chdir(tmp_path)
     async with opened(FakeSession()) as console:
         await console.press("4", "ctrl+y")
-        await console.told("There is nothing to copy yet.")
+        await console.toast("There is nothing to copy yet.")
         await console.type("train.py")
         await console.until(lambda: getattr(console.app.screen, "_draft").answer.docker)  # noqa: B009
         await console.press("ctrl+y")
-        await console.told("Copied the docker command.")
+        await console.toast("Copied the docker command.")
         assert "docker" in console.app.clipboard

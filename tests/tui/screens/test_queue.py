@@ -126,7 +126,7 @@ async def test_cancel_asks_with_the_focus_on_cancel() -> None:
         assert not session.named("cancel")
         await console.press("c", "y")
         await console.until(lambda: session.named("cancel") == [("cancel", "ana-0003")])
-        await console.told("resnet is being cancelled.")
+        await console.toast("resnet is being cancelled.")
 
 
 async def test_hold_retry_priority_reach_the_session() -> None:
@@ -140,11 +140,11 @@ async def test_hold_retry_priority_reach_the_session() -> None:
         await console.press("backspace", "x", "4", "2", "enter")
         await console.until(lambda: session.named("priority") == [("priority", "ana-0002", 42)])
         await console.press("r")
-        await console.told("only an ended job can be retried")
+        await console.toast("only an ended job can be retried")
         await console.press("down", "down", "r")
         await console.until(lambda: session.named("retry") == [("retry", "ana-0001")])
         await console.press("H")
-        await console.told("only a waiting job can be held")
+        await console.toast("only a waiting job can be held")
 
 
 async def test_an_error_of_the_session_becomes_a_toast() -> None:
@@ -211,7 +211,7 @@ async def test_marks_gather_jobs_for_one_verb() -> None:
         await console.press("c")
         await console.shows("Cancel 2 jobs?", "SIGTERM")
         await console.press("y")
-        await console.told("2 of 2 jobs are being cancelled.")
+        await console.toast("2 of 2 jobs are being cancelled.")
         assert session.named("cancel") == [("cancel", "ana-0003"), ("cancel", "ana-0002")]
         await console.press("escape")
         await console.until(lambda: "marked" not in console.text)
@@ -219,10 +219,10 @@ async def test_marks_gather_jobs_for_one_verb() -> None:
         await console.shows("5 marked")
         # The one that ran out of memory is offered a smaller batch size.
         await console.press("r")
-        await console.told("vit is queued again.")
+        await console.toast("vit is queued again.")
         await console.shows("Try gpt again with batch size 32?")
         await console.press("y")
-        await console.told("gpt is queued again with batch size 32.")
+        await console.toast("gpt is queued again with batch size 32.")
         assert session.named("retry") == [("retry", "ana-0001"), ("retry", "ana-0004", 32)]
         await console.press("A", "g", "space", "slash")
         await console.type("state:oom")
@@ -255,20 +255,20 @@ async def test_a_waiting_job_is_brought_before_another() -> None:
     session = FakeSession(jobs_now=waiting)
     async with opened(session) as console:
         await console.press("2", "down", "shift+up")
-        await console.told("second is before first now")
+        await console.toast("second is before first now")
         await console.press("shift+down")
-        await console.told("second is behind third now")
+        await console.toast("second is behind third now")
         assert session.named("priority") == [
             ("priority", "ana-0002", 6),
             ("priority", "ana-0002", 4),
         ]
         await console.press("g", "shift+up")
-        await console.told("first is the first that waits.")
+        await console.toast("first is the first that waits.")
         await console.press("o")
         await console.shows("by newest")
         assert order(console) == ["ana-0003", "ana-0002", "ana-0001"]
         await console.press("shift+up")
-        await console.told("in the queue's own order")
+        await console.toast("in the queue's own order")
 
 
 async def test_starts_are_seen_at_every_size() -> None:

@@ -63,7 +63,7 @@ async def test_its_replicas_are_no_sweep_to_be_compared() -> None:
         await console.shows("Z replicas")
         assert "M compare" not in console.text
         await console.press("M")
-        await console.told("It is in no sweep")
+        await console.toast("It is in no sweep")
 
 
 async def test_the_filter_counts_replicas_that_are_added() -> None:

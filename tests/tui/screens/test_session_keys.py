@@ -24,7 +24,7 @@ async def test_a_session_is_opened_from_the_fleet_and_its_job_is_shown() -> None
             await console.press("1", "B")
             await console.shows("Open a session?", "JupyterLab", "until it is ended")
             await console.press(*keys)
-            await console.told(f"Session {kind} is queued")
+            await console.toast(f"Session {kind} is queued")
             assert session.calls.count(("open", kind)) == 1
             assert console.app.job_id == "ana-0009"
             # Not that of a job which was there before.
@@ -38,7 +38,7 @@ async def test_leaving_the_dialog_opens_none_and_an_error_is_said() -> None:
         await console.until(lambda: "Open a session?" not in console.text)
         assert not [call for call in session.calls if call[0] == "open"]
         await console.press("B", "enter")
-        await console.told("It is nowhere.")
+        await console.toast("It is nowhere.")
 
 
 async def test_the_address_of_a_running_jupyterlab_is_shown_and_copied() -> None:
@@ -48,7 +48,7 @@ async def test_the_address_of_a_running_jupyterlab_is_shown_and_copied() -> None
             await console.press(screen)
             await console.shows("B session")
             await console.press("B")
-            await console.told("JupyterLab is at http://127.0.0.1:8888/lab?token=abc")
+            await console.toast("JupyterLab is at http://127.0.0.1:8888/lab?token=abc")
             assert console.app.clipboard == "http://127.0.0.1:8888/lab?token=abc"
 
 
@@ -56,7 +56,7 @@ async def test_a_shell_is_named_where_no_terminal_can_be_lent() -> None:
     session = FakeSession(jobs_now=(session_of("session"),))
     async with opened(session) as console:
         await console.press("2", "B")
-        await console.told("In one: gpuconsole shell ana-0001")
+        await console.toast("In one: gpuconsole shell ana-0001")
 
 
 async def test_the_footer_has_the_key_only_where_it_acts() -> None:
@@ -72,7 +72,7 @@ async def test_the_footer_has_the_key_only_where_it_acts() -> None:
                 assert "B session" not in console.text
     async with opened(FakeSession(jobs_now=(job("train", JobState.RUNNING),))) as console:
         await console.press("2", "B")
-        await console.told("It is no session")
+        await console.toast("It is no session")
     async with opened(FakeSession(read_only=True)) as console:
         await console.press("B")
         assert "Open a session?" not in console.text

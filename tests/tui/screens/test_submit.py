@@ -117,7 +117,7 @@ async def test_function_keys_apply_suggestions() -> None:
         await console.press("f2")
         assert value(console, "batch") == "48"
         await console.until(lambda: asked(session).batch_size == 48)
-        await console.told("change the batch size at train.py:12 too")
+        await console.toast("change the batch size at train.py:12 too")
 
 
 async def test_a_suggestion_is_applied_as_soon_as_its_answer_is_there() -> None:
@@ -201,7 +201,7 @@ async def test_a_change_of_the_loop_is_shown_before_it_is_applied() -> None:
         await console.shows("Change the shipped copy so?")
         await console.press("enter")
         await console.until(lambda: asked(session).edits == LOOP)
-        await console.told("The shipped copy will be changed at train.py:17, train.py:20-21")
+        await console.toast("The shipped copy will be changed at train.py:17, train.py:20-21")
         await console.shows("shipped copy, mixed precision: train.py:17, train.py:20-21")
         await console.press("ctrl+j")
         await console.until(lambda: session.named("submit"))
@@ -250,7 +250,7 @@ async def test_accumulation_is_for_the_batch_size_that_it_was_made_for() -> None
         field.value = "32"
         await console.until(lambda: asked(session).batch_size == 32)
         assert asked(session).edits == ()
-        await console.told("Another batch size was typed")
+        await console.toast("Another batch size was typed")
 
 
 async def test_changes_that_the_file_no_longer_is_for_are_left_out_with_f5() -> None:
@@ -269,7 +269,7 @@ async def test_changes_that_the_file_no_longer_is_for_are_left_out_with_f5() -> 
         assert value(console, "batch") == "16"
         session.error = None
         await console.press("f5")
-        await console.told("The changes of the shipped copy are undone.")
+        await console.toast("The changes of the shipped copy are undone.")
         await console.until(lambda: asked(session).edits == ())
         assert value(console, "batch") == ""
 
@@ -326,7 +326,7 @@ async def test_f7_without_a_question_says_so() -> None:
     async with opened(FakeSession()) as console:
         await form(console)
         await console.press("f7")
-        await console.told("Preflight asks nothing.")
+        await console.toast("Preflight asks nothing.")
 
 
 async def test_f8_measures_with_progress_and_shows_what_that_gave() -> None:
@@ -336,7 +336,7 @@ async def test_f8_measures_with_progress_and_shows_what_that_gave() -> None:
         await console.press("f8")
         await console.shows("measuring 40%: batch 2, step 1")
         session.measuring.set()
-        await console.told("Measured")
+        await console.toast("Measured")
         assert session.named("climb")[0][2:] == (True, "a100-01")
         await console.until(lambda: "measuring" not in console.text)
         await console.shows("WILL NOT FIT")
@@ -349,7 +349,7 @@ async def test_f8_again_cancels() -> None:
         await console.press("f8")
         await console.shows("measuring 40%")
         await console.press("f8")
-        await console.told("Not measured: measuring was cancelled")
+        await console.toast("Not measured: measuring was cancelled")
         await console.until(lambda: "measuring 40%" not in console.text)
         assert len(session.named("climb")) == 1
 
@@ -397,7 +397,7 @@ async def test_without_a_host_f8_asks_before_it_runs_the_script_here() -> None:
         await console.until(lambda: session.named("climb"))
         assert session.named("climb")[0][3] == ""
         session.measuring.set()
-        await console.told("Measured")
+        await console.toast("Measured")
 
 
 async def test_submit_sends_the_task_and_opens_the_job() -> None:

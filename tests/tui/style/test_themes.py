@@ -133,7 +133,7 @@ async def test_the_console_wears_what_is_saved_and_tells_what_is_broken(tmp_path
         assert app.ink.text.bgcolor is not None
         assert app.ink.text.bgcolor.name == "#202020"
         write(path, good.replace("#0f131a", "dark"), 2)
-        await console.told("mine.yaml:9:15")
+        await console.toast("mine.yaml:9:15")
         assert ground() == "#202020"
         assert app.theme == "mine"
         write(path, good.replace("#0f131a", "#303030"), 3)

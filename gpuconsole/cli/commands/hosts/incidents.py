@@ -78,7 +78,7 @@ def _one(reference: str) -> int:
         return 0
     from gpuconsole.cli.views import incidents as incident_views
 
-    show(*incident_views.told(incident, now))
+    show(*incident_views.incident_lines(incident, now))
     return 0
 
 

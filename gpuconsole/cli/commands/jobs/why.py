@@ -33,13 +33,13 @@ def why(job: str) -> int:
     For a sweep, each of its jobs is explained.
     """
 
-    async def told(session: Session) -> dict[str, Why]:
+    async def from_journal(session: Session) -> dict[str, Why]:
         group = session.group(job)
         # Only what waits for devices, or is held against one, needs a look at the hosts.
         looks = any(each.state is JobState.QUEUED or _has_steps(each) for each in group)
         return {} if looks else session.explain(group)
 
-    async def asked(session: Session) -> dict[str, Why]:
+    async def from_hosts(session: Session) -> dict[str, Why]:
         group = session.group(job)
         if any(each.state is JobState.QUEUED for each in group):
             await session.look_around(_PICTURE_S)
@@ -47,7 +47,7 @@ def why(job: str) -> int:
             await session.first_frames(_PICTURE_S)
         return session.explain(session.group(job))
 
-    reasons = drive(told, fleet=False) or drive(asked)
+    reasons = drive(from_journal, fleet=False) or drive(from_hosts)
     documents = {name: each.as_json() for name, each in reasons.items()}
     if options().as_json:
         several = [{"id": name, **document} for name, document in documents.items()]

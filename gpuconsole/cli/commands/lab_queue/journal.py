@@ -10,7 +10,17 @@ import click
 
 from gpuconsole.cli import shell_completion
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, said, say, show, table, tell, text, told
+from gpuconsole.cli.output import (
+    error_text,
+    note,
+    print_document,
+    said,
+    say,
+    show,
+    table,
+    tell,
+    text,
+)
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.units import format_mib, iso_utc
 from gpuconsole.core.util.user_dirs import JOURNAL_NAME, state_folder
@@ -135,7 +145,7 @@ def restore(name: str | None, empty: bool, without: tuple[str, ...], yes: bool) 
     try:
         settled = _adopt(without)
     except ConsoleError as error:
-        note(sentences("Hosts were not queried yet.", told(error)))
+        note(sentences("Hosts were not queried yet.", error_text(error)))
         note("Waiting jobs start after: gpuconsole journal adopt")
         settled = None
     document: dict[str, Any] = {

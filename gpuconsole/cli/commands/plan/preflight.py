@@ -171,7 +171,7 @@ def _exit_code(report: Report, task: Task) -> int:
     if report.verdicts or report.estimate.errors:
         return 0 if _has_room(report) else 1
     if task.backend == "cpu":
-        note("No limit was given to judge by; --memory-mib N gives one.")
+        note("No limit was given to judge by; set one with --memory-mib N.")
         return 0 if report.estimate.memory is not None else 1
     note("No device was there to be judged; --offline answers for common cards.")
     return 1

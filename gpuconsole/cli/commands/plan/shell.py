@@ -19,7 +19,7 @@ from gpuconsole.cli.interactive_session import (
 )
 from gpuconsole.cli.interrupts import until_interrupted
 from gpuconsole.cli.options import common, options
-from gpuconsole.cli.output import note, print_document, told
+from gpuconsole.cli.output import error_text, note, print_document
 from gpuconsole.cli.sessions import drive
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.wording import msg
@@ -124,7 +124,7 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
             # Just after it was lost it may be out of sight once more, and cannot be attached to.
             if isinstance(error, RefusedError) and not was_lost:
                 raise
-            note(told(error))
+            note(error_text(error))
             left, lost = False, True
         if left:
             note(msg("It runs on. Come back to it with: gpuconsole shell {job}", job=job.id))

@@ -35,7 +35,7 @@ def completion(shell: str | None, install: bool) -> int:
     if chosen is None:
         raise UsageError(
             "No shell named",
-            "Name the shell whose completion you want.",
+            "Name the shell to complete in.",
             msg("One of: {shells}.", shells=", ".join(SHELLS)),
         )
     script = _script(chosen)

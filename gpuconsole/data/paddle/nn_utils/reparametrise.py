@@ -1,11 +1,11 @@
-"""`paddle.nn.utils`: weights computed anew before each forward pass."""
+"""`paddle.nn.utils`: weights computed again before each forward pass."""
 
 import paddle
 from paddle import nn
 
 
 def _matrix(weight, dim):
-    """Look at a weight as a matrix whose rows run along an axis."""
+    """Look at a weight as a matrix with its rows along an axis."""
     if dim:
         order = [dim, *[axis for axis in range(len(weight.shape)) if axis != dim]]
         weight = paddle.transpose(weight, order)

@@ -36,7 +36,7 @@ def item(run: Run, values: list[Value], why: Unknown, whole: bool = True) -> Val
     whole = whole and len(items) == len(values)
     if not items:
         return Unknown(run.file, run.line, REASON, why.root)
-    # Turns of a long loop that are taken alike have left one item in many places.
+    # Iterations of a long loop that are taken alike have left one item in many places.
     items = list({id(value): value for value in items}.values())
     run.interp.tick(1 + len(items) // 8)
     first = items[0]

@@ -142,8 +142,8 @@ def _joined(left: Value, right: Value) -> Value:
         unknown = left if isinstance(left, Unknown) else right
         items.append(SomeInt(unknown.file, unknown.line, unknown.reason, unknown.root))
     if isinstance(total, int):
-        likely = items[0] if items else None
-        return (items + [likely] * max(0, min(total, MAX_KNOWN) - len(items)))[: max(total, 0)]
+        sample = items[0] if items else None
+        return (items + [sample] * max(0, min(total, MAX_KNOWN) - len(items)))[: max(total, 0)]
     return [*items, More(total.file, total.line, total.reason, total.root, total)]
 
 

@@ -47,7 +47,7 @@ def formatted(
     if not _is_simple(values):
         return interp.run.unknown("text made from a value that is not known")
     if re.search(r"\{[^{}]*\{", template.replace("{{", "")):
-        return interp.run.unknown("text whose width comes from a value")
+        return interp.run.unknown("text with a width that comes from a value")
     if _long(template.count("{"), values):
         return interp.run.unknown("text too long to follow")
     if _wide(template) or "." in template.split("{", 1)[-1].split(":")[0] or "[" in template:

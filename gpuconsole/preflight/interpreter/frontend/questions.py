@@ -141,7 +141,7 @@ def ask(unknown: Unknown) -> Ask | None:
     written = root.text if len(root.text) <= MAX_TEXT else ""
     given = ", given by {text} at {place}" if root.name and written else " at {place}"
     if root.form == "shape":
-        template = f"Which shape and type has {{name}}{given}? N stands for the batch."
+        template = f"Which shape and type has {{name}}{given}? N is the batch size."
     elif root.form == "test":
         template = f"Is {{name}}{given} true?"
     elif root.form == "number":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuconsole.preflight.interpreter.domain import keys, lengths, python_values, string_sets
 from gpuconsole.preflight.interpreter.domain.values import More, Scope, Value
 from gpuconsole.preflight.interpreter.machine.evaluations import Evaluation
-from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
+from gpuconsole.preflight.interpreter.machine.loop_summary import Iterations
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -73,12 +73,12 @@ def _generate(
         return
     part = parts[at]
     walked = interp.eval(part.iter, scope)
-    turns = Turns(interp, walked if at == 0 else None)
+    iterations = Iterations(interp, walked if at == 0 else None)
     items = interp.iterate(walked)
     evaluation = Evaluation(interp)
     del walked
     for item in items:
-        turns.count += 1
+        iterations.count += 1
         more = lengths.rest(item)
         evaluation.fill(interp, scope, collected)
         interp.assign(part.target, item if more is None else lengths.likeness(item), scope)
@@ -86,17 +86,17 @@ def _generate(
         if False not in truths:
             _generate(interp, parts, at + 1, scope, collected, add, add_more)
         if more is None:
-            evaluation.turned(interp, scope, collected)
+            evaluation.look(interp, scope, collected)
         if more is not None or None in truths:
             whole = more is not None and not part.ifs and len(parts) == 1
             add_more(more if more and whole else lengths.fewer(interp.run, more))
-        elif at == 0 and turns.enough(interp, (), scope):
-            for told_item in turns.telling(items):
-                turns.count += 1
+        elif at == 0 and iterations.enough(interp, (), scope):
+            for told_item in iterations.telling(items):
+                iterations.count += 1
                 interp.assign(part.target, told_item, scope)
                 if all(interp.truth(interp.eval(test, scope)) is True for test in part.ifs):
                     _generate(interp, parts, 1, scope, collected, add, add_more)
-            _others(interp, parts, turns, collected, add_more)
+            _others(interp, parts, iterations, collected, add_more)
             return
     evaluation.fill(interp, scope, collected)
 
@@ -104,14 +104,14 @@ def _generate(
 def _others(
     interp: Interpreter,
     parts: list[ast.comprehension],
-    turns: Turns,
+    iterations: Iterations,
     items: list[Value],
     add_more: Callable[[More], None],
 ) -> None:
     """Take the items that are left to be like those that were made."""
-    left = turns.left()
-    turns.finish(interp, (), Scope(None))
-    each, rest = divmod(len(items), turns.count)
+    left = iterations.left()
+    iterations.finish(interp, (), Scope(None))
+    each, rest = divmod(len(items), iterations.count)
     even = not rest and not any(part.ifs for part in parts)
     if even and left is not None and each * left <= lengths.MAX_KNOWN:
         items.extend(items[-each:] * left if each else [])

@@ -31,10 +31,14 @@ from gpuconsole.preflight.interpreter.machine.block_exits import (
 )
 from gpuconsole.preflight.interpreter.machine.calls import FOLLOW_ERRORS, MAYBE_RETURNED
 from gpuconsole.preflight.interpreter.machine.evaluations import Evaluation
-from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, containers, filled
+from gpuconsole.preflight.interpreter.machine.loop_summary import Iterations, containers, filled
 from gpuconsole.preflight.interpreter.machine.run_state.progress import CYCLES
 from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS, SMALL
-from gpuconsole.preflight.interpreter.machine.schedules import MAX_TURNS, Counter, rare_turns
+from gpuconsole.preflight.interpreter.machine.schedules import (
+    MAX_ITERATIONS,
+    Counter,
+    rare_iterations,
+)
 
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
@@ -42,11 +46,11 @@ if TYPE_CHECKING:
 
 MAX_LOOPS = 20_000
 MAX_ENDLESS = 2_000
-"""Turns of `while True` that are followed where only an exception leaves it."""
+"""Iterations of `while True` that are followed where only an exception leaves it."""
 MAX_FURTHER = 7
-"""Turns of a loop that are followed where each trains another network."""
-VAIN_TURNS = 2
-"""Turns of a loop that are followed after something unknown has decided the answer."""
+"""Iterations of a loop that are followed where each trains another network."""
+VAIN_ITERATIONS = 2
+"""Iterations of a loop that are followed after something unknown has decided the answer."""
 
 
 def _counted(body: Sequence[ast.stmt]) -> set[str]:
@@ -60,7 +64,7 @@ def _counted(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def _leaves_out(statement: ast.stmt) -> bool:
-    """Whether some turns of a loop may leave out what the others do."""
+    """Whether some iterations of a loop may leave out what the others do."""
     leaving = (ast.If, ast.While, ast.Try, ast.Break, ast.Continue, ast.Return, ast.Match)
     return any(isinstance(inner, leaving) for inner in ast.walk(statement))
 
@@ -183,18 +187,18 @@ def _merge(
 def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
     run = interp.run
     walked = interp.eval(node.iter, scope)
-    turns = Turns(interp, walked)
-    repeats = int(turns.many)
+    iterations = Iterations(interp, walked)
+    repeats = int(iterations.many)
     counter, further, evaluation = Counter.of(node, walked), _Further(interp), Evaluation(interp)
     items = interp.iterate(walked)
     del walked
     run.loop = node
     # No enumerate() here: its tuple would keep a batch alive longer than the script does.
     for item in items:
-        turns.count += 1
+        iterations.count += 1
         more = lengths.rest(item)
         if more is not None:
-            end = _many(interp, node, item, more, scope, turns.count - 1)
+            end = _many(interp, node, item, more, scope, iterations.count - 1)
             if isinstance(end, Returned):
                 return end
             continue
@@ -203,36 +207,36 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
         item = None
         cycles, networks = run.progress.cycles, run.findings.networks
         steps = run.progress.optimizer_steps
-        end = further.turn(node, scope, repeats)
+        end = further.iteration(node, scope, repeats)
         run.close_hand_made_cycle()
         if isinstance(end, Returned):
             return end
         if end is BREAK:
             return None
-        evaluation.turned(interp, scope)
+        evaluation.look(interp, scope)
         if run.progress.ends_reader(steps):
-            _now_and_then(interp, node, scope, counter, turns.count)
+            _now_and_then(interp, node, scope, counter, iterations.count)
         is_known = run.progress.is_steady and run.progress.cycles > cycles
         if is_known and further.differs():
             continue
-        if is_known or _vain(interp, networks, turns.count):
+        if is_known or _vain(interp, networks, iterations.count):
             if is_known:
-                _now_and_then(interp, node, scope, counter, turns.count)
+                _now_and_then(interp, node, scope, counter, iterations.count)
             _cut(interp, items)
             return None
-        if turns.enough(interp, node.body, scope):
-            end = _rest(interp, node, scope, turns, items)
+        if iterations.enough(interp, node.body, scope):
+            end = _rest(interp, node, scope, iterations, items)
             if end is not None:
                 return end if isinstance(end, Returned) else None
             break
-        if turns.count > MAX_LOOPS:
+        if iterations.count > MAX_LOOPS:
             raise Blocked(run.unknown("a loop is too long to follow"))
     evaluation.fill(interp, scope)
     return interp.exec_block(node.orelse, scope)
 
 
 class _Further:
-    """Turns of a loop that need other memory than the first one, in which training was followed.
+    """Iterations of a loop that need other memory than the first one, after training was followed.
 
     A loop over widths or rates trains another network in each; what an evaluation keeps is still
     there while the next epoch's first step runs.
@@ -242,14 +246,14 @@ class _Further:
 
     def __init__(self, interp: Interpreter) -> None:
         self._interp = interp
-        self._turns = 0
+        self._iterations = 0
         self._trainings = self._blocks = self._made = self._kept = 0
 
-    def turn(self, node: ast.For, scope: Scope, repeats: int) -> BlockExit | None:
+    def iteration(self, node: ast.For, scope: Scope, repeats: int) -> BlockExit | None:
         """Run the loop's body once; one that fails after training was followed ends the loop."""
         run = self._interp.run
         self._trainings, self._blocks = run.progress.optimizers, len(run.tape.ledger.sizes)
-        if not self._turns:
+        if not self._iterations:
             return _turn(self._interp, node, scope, repeats)
         try:
             return _turn(self._interp, node, scope, repeats)
@@ -258,57 +262,57 @@ class _Further:
             return BREAK
 
     def differs(self) -> bool:
-        """Whether the next turn may need more than the one that has ended."""
+        """Whether the next iteration may need more than the one that has ended."""
         run = self._interp.run
         allocated = sum(run.tape.ledger.sizes[self._blocks :])
         same, self._made = allocated == self._made, allocated
         before, self._kept = self._kept, run.tape.kept()
-        growth = max(0, self._kept - before) if self._turns else 0
+        growth = max(0, self._kept - before) if self._iterations else 0
         another = run.progress.optimizers > self._trainings
-        if self._turns >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
+        if self._iterations >= MAX_FURTHER or run.steps > MAX_STEPS // 2:
             if another and growth > SMALL:
-                # What is trained in each turn stays: how much that is rests on how many there are.
+                # What is trained in each iteration stays: its size depends on their number.
                 run.progress.growth_by_epoch = growth
             return False
-        if self._turns and not another:
+        if self._iterations and not another:
             run.progress.growth_by_epoch = growth
         holds_more = self._kept > (run.progress.held or 0) + SMALL
-        needs_more = holds_more if not self._turns else another and growth > SMALL
+        needs_more = holds_more if not self._iterations else another and growth > SMALL
         if not (another and not same) and not needs_more:
             return False
-        if not self._turns:
+        if not self._iterations:
             _left(self._interp)
-        self._turns += 1
+        self._iterations += 1
         return True
 
 
 def _not_counted(run: Run) -> None:
-    """Say that a later turn is not known; the first steps are all the same."""
+    """Say that a later iteration is not known; the first steps are all the same."""
     run.findings.notes.append(
         msg(
-            "{place}: what the loop does in a later turn is not counted.",
+            "{place}: what the loop does in a later iteration is not counted.",
             place=f"{Path(run.file).name}:{run.line}",
         )
     )
 
 
 def _now_and_then(
-    interp: Interpreter, node: ast.For, scope: Scope, counter: Counter | None, turns: int
+    interp: Interpreter, node: ast.For, scope: Scope, counter: Counter | None, iterations: int
 ) -> None:
-    """Follow turns that do something else than those before, with the batch of the last one."""
+    """Follow iterations that do something else than those before, with the last one's batch."""
     run = interp.run
-    counters = [*([counter] if counter else []), *Counter.by_hand(node, scope, turns)]
+    counters = [*([counter] if counter else []), *Counter.by_hand(node, scope, iterations)]
     if counters:
         _left(interp)
     try:
         for each, value in (
             (tested, value)
             for tested in counters
-            for value in rare_turns(interp, node, scope, tested, turns)
+            for value in rare_iterations(interp, node, scope, tested, iterations)
         ):
-            if run.progress.rare_turns >= MAX_TURNS:
+            if run.progress.rare_iterations >= MAX_ITERATIONS:
                 return
-            run.progress.rare_turns += 1
+            run.progress.rare_iterations += 1
             scope.names[each.name] = value - each.counted
             if _turn(interp, node, scope, 1) is not None:
                 return
@@ -317,11 +321,11 @@ def _now_and_then(
         _not_counted(run)
 
 
-def _vain(interp: Interpreter, networks: int, turns: int) -> bool:
-    """Whether further turns would only run networks of unknown memory again."""
+def _vain(interp: Interpreter, networks: int, iterations: int) -> bool:
+    """Whether further iterations would only run networks of unknown memory again."""
     run = interp.run
     return (
-        turns >= VAIN_TURNS
+        iterations >= VAIN_ITERATIONS
         and run.findings.blocking is not None
         and run.findings.networks > networks
     )
@@ -344,17 +348,17 @@ def _left(interp: Interpreter) -> None:
 
 
 def _rest(
-    interp: Interpreter, node: ast.For, scope: Scope, turns: Turns, items: Iterator[Value]
+    interp: Interpreter, node: ast.For, scope: Scope, iterations: Iterations, items: Iterator[Value]
 ) -> BlockExit | None:
-    """Take the turns that are left of a loop over data to be like those that tell most."""
-    interp.run.doubted(interp.run.unknown("turns of a loop that are taken to be alike"))
-    for item in turns.telling(items):
-        turns.count += 1
+    """Take the iterations that are left of a loop over data to be like those that tell most."""
+    interp.run.doubted(interp.run.unknown("iterations of a loop that are taken to be alike"))
+    for item in iterations.telling(items):
+        iterations.count += 1
         interp.assign(node.target, item, scope)
         end = _turn(interp, node, scope, 1)
         if isinstance(end, Returned) or end is BREAK:
             return end
-    turns.finish(interp, node.body, scope, node)
+    iterations.finish(interp, node.body, scope, node)
     return None
 
 
@@ -372,11 +376,11 @@ def _turn(
 
 
 def _many(
-    interp: Interpreter, node: ast.For, item: Value, more: More, scope: Scope, turned: int
+    interp: Interpreter, node: ast.For, item: Value, more: More, scope: Scope, followed: int
 ) -> BlockExit | None:
     """Run a loop's body once for an unknown number of items; what it fills stays open.
 
-    `turned` is how many turns came before, for items that were known.
+    `followed` is how many iterations came before, for items that were known.
     """
     run = interp.run
     run.doubted(more)
@@ -389,7 +393,7 @@ def _many(
     always = not any(map(_leaves_out, node.body))
     for (container, _), size in zip(before, sizes, strict=True):
         if lengths.length_of(container) != size and not (
-            always and filled(container, size, more, turned)
+            always and filled(container, size, more, followed)
         ):
             lengths.open_up(run, container, more)
     before.clear()
@@ -405,10 +409,10 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> BlockExit | No
     run = interp.run
     endless = isinstance(node.test, ast.Constant)
     unleft = endless and not any(map(_leaves_out, node.body))
-    for turn in range(1, (MAX_ENDLESS if unleft else MAX_LOOPS) + 1):
+    for iteration in range(1, (MAX_ENDLESS if unleft else MAX_LOOPS) + 1):
         truth = interp.truth(interp.eval(node.test, scope))
         if truth is None:
-            run.doubted(run.unknown("how often a loop turns"))
+            run.doubted(run.unknown("how often a loop repeats"))
         if truth is None and _filled_up(interp, node, scope):
             return interp.exec_block(node.orelse, scope)
         if truth is False:
@@ -420,14 +424,14 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> BlockExit | No
         if isinstance(end, Returned):
             return end
         if endless and interp.turn_maybe_last and end is None and run.progress.cycles == cycles:
-            why = run.unknown("how often a loop turns")
+            why = run.unknown("how often a loop repeats")
             for container, _ in containers(scope):
                 if lengths.length_of(container) != sizes.get(
                     id(container), lengths.length_of(container)
                 ):
                     lengths.open_up(run, container, why)
             return None
-        if _vain(interp, networks, turn):
+        if _vain(interp, networks, iteration):
             return None
         if end is BREAK:
             return None

@@ -34,9 +34,9 @@ UNKNOWN = 1000
 
 
 class Evaluation:
-    """A loop that may be an evaluation: what it has kept after its first turn, and after its last.
+    """A loop that may be an evaluation: what it keeps after its first and its last iteration.
 
-    Lists are remembered by identities: what is held here would outlive its turn.
+    Lists are remembered by identities: what is held here would outlive its iteration.
     """
 
     __slots__ = (
@@ -50,17 +50,17 @@ class Evaluation:
         self._backwards, self._blocks = run.progress.backwards, len(run.tape.ledger.sizes)
         self._first = self._last = 0
         self._grown: dict[str, tuple[int, ...]] = {}
-        """Shapes of the arrays and tensors that have a name after the first turn."""
+        """Shapes of the arrays and tensors that have a name after the first iteration."""
         self._filled: dict[int, tuple[int, ...]] = {}
-        """Length and first items of each list after the first turn."""
+        """Length and first items of each list after the first iteration."""
         self._open: list[tuple[list[Value], int]] = []
         """Lists that still lack what the waiting batches add, and how much each adds."""
         self._weight = 1.0
-        """What a turn keeps over the memory of what it adds to lists."""
+        """What an iteration keeps over the memory of what it adds to lists."""
         self._waiting = 0
 
-    def turned(self, interp: Interpreter, scope: Scope, *more: list[Value]) -> None:
-        """Look at what is kept after a turn, `more` lists among it."""
+    def look(self, interp: Interpreter, scope: Scope, *more: list[Value]) -> None:
+        """Look at what is kept after an iteration, `more` lists among it."""
         run = interp.run
         run.batch.left_out, run.batch.keeps = None, False
         self._turns += 1
@@ -79,7 +79,8 @@ class Evaluation:
     def fill(self, interp: Interpreter, scope: Scope, *further: list[Value]) -> None:
         """Add what the batches keep that the loop's reader leaves out, if it leaves any out.
 
-        Before the last turn that is all but what waits in the reader then; the rest comes after it.
+        Before the last iteration that is all but what waits in the reader then; the rest comes
+        after it.
         """
         run = interp.run
         left_out, run.batch.left_out = run.batch.left_out, None
@@ -109,7 +110,7 @@ class Evaluation:
 
     @property
     def _growth(self) -> int:
-        """Bytes by which each turn after the first has made memory grow."""
+        """Bytes by which each iteration after the first has made memory grow."""
         return max(0, (self._last - self._first) // max(1, self._turns - 1))
 
     def _is_one(self, run: Run) -> bool:
@@ -118,8 +119,8 @@ class Evaluation:
         return ran and run.progress.backwards == self._backwards
 
     def _join(self, interp: Interpreter, scope: Scope, more: int | None, seen: int) -> bool:
-        """Lengthen what each of the turns seen has put together with its own; tell whether that
-        is a tensor."""
+        """Lengthen what each iteration seen has put together with its own; return whether that is
+        a tensor."""
         run = interp.run
         tensors = False
         grown, self._grown = self._grown, {}
@@ -140,7 +141,7 @@ class Evaluation:
         return tensors
 
     def _each(self, items: list[Value]) -> int:
-        """Return how many items each turn has added to a list; 0 where that is not known."""
+        """Return how many items each iteration has added to a list; 0 where that is not known."""
         before = self._filled.get(id(items), ())
         if not before or _identities(items[: before[0]]) != before:
             return 0
@@ -151,7 +152,7 @@ class Evaluation:
 def _longer(
     before: tuple[int, ...], now: tuple[int, ...], seen: int, more: int | None
 ) -> tuple[int, ...] | None:
-    """Return the shape after `more` further turns; None where it has not grown along one axis."""
+    """Return the shape after `more` iterations; None where it has not grown along one axis."""
     axes = [axis for axis, (a, b) in enumerate(zip(before, now, strict=False)) if a != b]
     if more is None or len(before) != len(now) or len(axes) != 1:
         return None
@@ -195,7 +196,7 @@ def _unseen(run: Run, nbytes: int) -> None:
 
 
 def _held(run: Run) -> int:
-    """Return the bytes alive, those of batches among them: as many wait after each turn."""
+    """Return the bytes alive, those of batches among them: as many wait after each iteration."""
     return run.tape.kept() + run.tape.ledger.live("inputs")
 
 
@@ -215,9 +216,9 @@ def _identities(items: list[Value]) -> tuple[int, ...]:
 def _extend(
     interp: Interpreter, items: list[Value], each: int, more: int | None, weight: float
 ) -> None:
-    """Add to a list what so many turns add, each tensor with `weight` times its own memory.
+    """Add to a list what so many iterations add, each tensor with `weight` times its own memory.
 
-    What is too much, or of an unknown number of turns, counts as memory that no trace has.
+    What is too much, or of an unknown number of iterations, counts as memory that no trace has.
     """
     run, last = interp.run, items[-each:]
     if more is None or each * more > MOST:

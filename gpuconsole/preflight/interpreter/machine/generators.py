@@ -25,7 +25,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.frontend import answers
 from gpuconsole.preflight.interpreter.machine.block_exits import BREAK, BlockExit, returns
 from gpuconsole.preflight.interpreter.machine.evaluations import memory_of
-from gpuconsole.preflight.interpreter.machine.loop_summary import Turns
+from gpuconsole.preflight.interpreter.machine.loop_summary import Iterations
 from gpuconsole.preflight.interpreter.machine.run_state.batches import LeftOut
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -109,7 +109,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
         if count == 1:
             first = [ref(memory) for memory in memory_of(held[0])]
         elif isinstance(held[0], More) and any(memory() is not None for memory in first):
-            run.block(run.unknown(f"how many items {function.name}() gives, which are kept"))
+            run.block(run.unknown(f"how many items {function.name}() yields, which are kept"))
         sent = yield held.pop()
         unused = (
             run.progress.optimizers > 0
@@ -119,7 +119,7 @@ def _generated(interp: Interpreter, function: Function, scope: Scope) -> Steps:
             and not any(memory() is not None for memory in first)
         )
         if (unused and count >= MAX_UNUSED) or count >= MAX_ITEMS:
-            why = run.unknown(f"how many items {function.name}() gives")
+            why = run.unknown(f"how many items {function.name}() yields")
             yield More(why.file, why.line, why.reason, None, lengths.of_unknown(why))
             run.batch.left_out = LeftOut(count, None) if unused else None
             return None
@@ -177,15 +177,15 @@ def _step_assign(interp: Interpreter, node: ast.Assign, scope: Scope) -> Steps:
 def _step_for(interp: Interpreter, node: ast.For, scope: Scope) -> Steps:
     run = interp.run
     walked = interp.eval(node.iter, scope)
-    turns = Turns(interp, walked)
+    iterations = Iterations(interp, walked)
     items = _fed(interp, iter(interp.iterate(walked)))
     del walked
     run.loop = node
     for item in items:
-        turns.count += 1
+        iterations.count += 1
         more = lengths.rest(item)
         if more is not None:
-            end = yield from _many_turns(interp, node, lengths.likeness(item), scope)
+            end = yield from _many_iterations(interp, node, lengths.likeness(item), scope)
             if returns(end):
                 return end
             yield More(more.file, more.line, more.reason, more.root, more.length)
@@ -197,15 +197,15 @@ def _step_for(interp: Interpreter, node: ast.For, scope: Scope) -> Steps:
             return end
         if end is BREAK:
             return None
-        if turns.enough(interp, node.body, scope):
-            turns.finish(interp, node.body, scope, node)
-            why = run.unknown("how many items a generator gives")
+        if iterations.enough(interp, node.body, scope):
+            iterations.finish(interp, node.body, scope, node)
+            why = run.unknown("how many items a generator yields")
             yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
             return None
     return (yield from _steps(interp, node.orelse, scope))
 
 
-def _many_turns(interp: Interpreter, node: ast.For, like: Value, scope: Scope) -> Steps:
+def _many_iterations(interp: Interpreter, node: ast.For, like: Value, scope: Scope) -> Steps:
     """Turn for an unknown number of items: as often as a batch or two of them may take."""
     before = interp.run.steps
     for _ in range(MAX_ITEMS):
@@ -230,7 +230,7 @@ def _step_while(interp: Interpreter, node: ast.While, scope: Scope) -> Steps:
         if end is BREAK:
             return None
         if truth is None:
-            why = interp.run.unknown("how often a loop of a generator turns", test)
+            why = interp.run.unknown("how often a loop of a generator repeats", test)
             yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
             return None
     raise Blocked(interp.run.unknown("a loop is too long to follow"))

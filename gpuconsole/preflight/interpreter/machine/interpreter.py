@@ -80,7 +80,7 @@ class Interpreter:
         self.maybe_left = False
         """Whether the loop that is run may have been left under a condition that is not known."""
         self.turn_maybe_last = False
-        """Whether that is so of the turn that ended last."""
+        """Whether that is so of the iteration that ended last."""
         self.imports = imports.Importer(self, script, project, library, start)
 
     eval = expressions.evaluate

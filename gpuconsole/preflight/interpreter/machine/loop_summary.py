@@ -1,7 +1,7 @@
-"""Long loops over plain data: after many turns, the others are taken to be like them.
+"""Long loops over plain data: after many iterations, the others are taken to be like them.
 
 Scripts build vocabularies and sample lists item by item. A loop that touches no tensor and would
-use up the budget is followed for a while; what each of its turns adds is then added for the turns
+use up the budget is followed for a while; what each of its iterations adds is then added for those
 that are left, so that a list still has its exact length. What grows in another way has a length
 that is not known from then on.
 """
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 WATCH_STEPS = 3000
 """Steps after which a loop is watched."""
 SAMPLE_STEPS = 30_000
-"""Steps that a loop is followed for before its other turns are taken to be alike."""
-MAX_TURNS = 50_000
-"""Turns left beyond which a loop is not followed to its end, however little each does."""
+"""Steps that a loop is followed for before its other iterations are taken to be alike."""
+MAX_ITERATIONS = 50_000
+"""Iterations left beyond which a loop is not followed to its end, however little each does."""
 TOLD = 2
 """Of the items that are left, as many of the longest are followed."""
 MAX_REST = 50_000
@@ -86,8 +86,8 @@ def _words(item: Value) -> int:
     return item.count(" ") + item.count(",") if isinstance(item, str) else 0
 
 
-class Turns:
-    """The turns of one loop, counted and watched."""
+class Iterations:
+    """The iterations of one loop, counted and watched."""
 
     __slots__ = ("_blocks", "_data", "_filled", "_from", "_numbers", "_place", "_start", "_total",
                  "count")  # fmt: skip
@@ -105,12 +105,12 @@ class Turns:
         self._numbers: dict[str, Value] = {}
 
     def left(self) -> int | None:
-        """Return how many turns are left, None if unknown."""
+        """Return how many iterations are left, None if unknown."""
         return None if self._total is None else max(0, self._total - self.count)
 
     @property
     def many(self) -> bool:
-        """Whether there may be more turns than one."""
+        """Whether there may be more iterations than one."""
         return self._total != 1
 
     def telling(self, items: Iterator[Value]) -> list[Value]:
@@ -130,7 +130,7 @@ class Turns:
         return list({id(item): item for item in representatives}.values())
 
     def enough(self, interp: Interpreter, body: Sequence[ast.AST], scope: Scope) -> bool:
-        """Whether the turns that are left are to be taken like those that were followed."""
+        """Whether the iterations that are left are to be taken like those that were followed."""
         run = interp.run
         used = run.steps - self._start
         if used < WATCH_STEPS:
@@ -140,7 +140,7 @@ class Turns:
             return False
         left = self.left()
         need = 0.0 if left is None else used / self.count * left
-        endless = left is not None and left > MAX_TURNS
+        endless = left is not None and left > MAX_ITERATIONS
         long = bool(self._from) and used >= SAMPLE_STEPS
         long = long and (endless or run.steps + need > DATA_STEPS)
         if not long and self.count >= 2 * self._from:
@@ -159,7 +159,7 @@ class Turns:
         scope: Scope,
         loop: ast.For | None = None,
     ) -> None:
-        """Add what the turns that are left would add."""
+        """Add what the iterations that are left would add."""
         run, left, seen = interp.run, self.left(), self.count - self._from
         file, line = self._place
         why = run.unknown("what a loop makes that is too long to follow")
@@ -179,13 +179,13 @@ class Turns:
                     continue
             if isinstance(now, (int, float)) and now != then:
                 home.names[name] = formed(why, "number")
-        turns = str(self.count)
+        count = str(self.count)
         if self._total is not None:
-            turns = msg("{n} of {all}", n=self.count, all=self._total)
+            count = msg("{n} of {all}", n=self.count, all=self._total)
         note = msg(
-            "{place}: {turns} turns of a loop over data were followed; "
+            "{place}: {count} iterations of a loop over data were followed; "
             "the others are taken to be like them.",
-            place=f"{Path(file).name}:{line}", turns=turns,
+            place=f"{Path(file).name}:{line}", count=count,
         )  # fmt: skip
         if note not in run.findings.notes:
             run.findings.notes.append(note)
@@ -214,7 +214,7 @@ def _grow(
 
 
 def _own_keys(loop: ast.For) -> bool:
-    """Whether each turn of a loop puts items under keys that no other turn has."""
+    """Whether each iteration of a loop puts items under keys that no other iteration has."""
     counter, walked = loop.target, loop.iter
     function = walked.func.id if isinstance(walked, ast.Call) and (
         isinstance(walked.func, ast.Name)) else ""  # fmt: skip
@@ -264,10 +264,10 @@ def _counted(body: Sequence[ast.AST], scope: Scope) -> dict[str, Scope]:
     return counters
 
 
-def filled(container: Value, before: Value, more: More, turned: int) -> bool:
-    """Set a list's length to what so many turns like the last one make; return whether it is known.
+def filled(container: Value, before: Value, more: More, followed: int) -> bool:
+    """Set a list's length to what so many iterations like the last one make; tell if it is known.
 
-    `before` is its length before that turn, after `turned` others. `ids` that a loop over
+    `before` is its length before that iteration, after `followed` others. `ids` that a loop over
     `range(64 - len(ids))` appends to has 64 items.
     """
     each = lengths.plus(lengths.length_of(container), before, -1)
@@ -275,7 +275,7 @@ def filled(container: Value, before: Value, more: More, turned: int) -> bool:
         return False
     if not isinstance(more.length, Length):
         return False
-    left = lengths.plus(more.length, turned, -1)
+    left = lengths.plus(more.length, followed, -1)
     added = left * each if isinstance(left, int) else lengths.times(left, each)
     total = lengths.plus(before, added, 1)
     items = lengths.items_of(container)

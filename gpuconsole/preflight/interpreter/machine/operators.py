@@ -213,7 +213,7 @@ def plain_key(run: Run, key: Value) -> Value:
             return data
         return SomeInt(run.file, run.line, "a number out of data")
     if isinstance(key, Silent):
-        return run.unknown("what a module of no effect on memory gives")
+        return run.unknown("what a module of no effect on memory returns")
     return key
 
 

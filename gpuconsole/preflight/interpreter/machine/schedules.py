@@ -1,9 +1,9 @@
-"""Turns of a training loop in which it does something else than in the first ones.
+"""Iterations of a training loop in which it does something else than in the first ones.
 
 `if epoch % 5 == 4: evaluate(...)` or `layer.trainable = epoch >= 3` need memory that two steps do
-not show. Where such a test depends on the loop's counter alone, or on whole numbers that each turn
-computes from it (`stage = min(i // 4, 2)`), the first turn at which one of them comes out
-differently is followed too, and the one after it.
+not show. Where such a test depends on the loop's counter alone, or on whole numbers that each
+iteration computes from it (`stage = min(i // 4, 2)`), the first iteration at which one of them
+comes out differently is followed too, and the one after it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from gpuconsole.preflight.interpreter.domain.values import Scope, Value
 if TYPE_CHECKING:
     from gpuconsole.preflight.interpreter.machine.interpreter import Interpreter
 
-MAX_TURNS = 6
-"""Turns followed for this in one run, in all loops together."""
-FIRST_TURNS = 24
-"""Turns looked at one by one; beyond them those near the numbers that the tests name."""
+MAX_ITERATIONS = 6
+"""Iterations followed for this in one run, in all loops together."""
+FIRST_ITERATIONS = 24
+"""Iterations looked at one by one; beyond them those near the numbers that the tests name."""
 MAX_TESTS = 8
 _PLAIN = (
     ast.Name, ast.Constant, ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Attribute,
@@ -49,11 +49,11 @@ class Counter:
     name: str
     values: range
     counted: int = 0
-    """What a turn adds before its tests ask."""
+    """What an iteration adds before its tests ask."""
 
     @classmethod
-    def by_hand(cls, node: ast.For | ast.AsyncFor, scope: Scope, turns: int) -> list[Counter]:
-        """Return what each turn of a loop counts by `step += 1`, after so many turns."""
+    def by_hand(cls, node: ast.For | ast.AsyncFor, scope: Scope, iterations: int) -> list[Counter]:
+        """Return what each iteration of a loop counts by `step += 1`, after so many iterations."""
         bound = [inner.id for statement in node.body for inner in ast.walk(statement)
                  if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]  # fmt: skip
         counters = []
@@ -68,7 +68,7 @@ class Counter:
             tested = [inner.lineno for other in node.body for inner in ast.walk(other)
                       if isinstance(inner, ast.If) and name in _names(inner.test)]  # fmt: skip
             counted = each if tested and min(tested) > statement.lineno else 0
-            first = int(value) - each * turns + counted
+            first = int(value) - each * iterations + counted
             counters.append(cls(name, range(first, 2**31, each), counted))
         return counters
 
@@ -107,20 +107,26 @@ def _step_of(statement: ast.stmt) -> tuple[str, int] | None:
     return None
 
 
-def rare_turns(
-    interp: Interpreter, node: ast.For | ast.AsyncFor, scope: Scope, counter: Counter, turns: int
+def rare_iterations(
+    interp: Interpreter,
+    node: ast.For | ast.AsyncFor,
+    scope: Scope,
+    counter: Counter,
+    iterations: int,
 ) -> Iterator[int]:
-    """Give values of the counter at which a test of the loop comes out as in no turn before.
+    """Yield values of the counter at which a test of the loop comes out as in no iteration before.
 
-    `turns` is how many were followed. Each value is followed by the next one: what begins in a
-    turn, such as the states of an optimizer, is whole in the turn after it.
+    `iterations` is how many were followed. Each value is followed by the next one: what begins in a
+    iteration, such as the states of an optimizer, is whole in the iteration after it.
     """
     tests = _tests(node.body, counter.name, interp.run.on_cpu)
     if not tests:
         return
-    seen = [{_outcome(interp, test, scope, counter.name, value) for value in counter.values[:turns]}
-            for test in tests]  # fmt: skip
-    for value in _candidates(interp, tests, scope, counter, turns):
+    followed = counter.values[:iterations]
+    seen = [
+        {_outcome(interp, test, scope, counter.name, value) for value in followed} for test in tests
+    ]
+    for value in _candidates(interp, tests, scope, counter, iterations):
         outcomes = [_outcome(interp, test, scope, counter.name, value) for test in tests]
         if all(
             outcome is None or outcome in outcomes_seen
@@ -135,7 +141,7 @@ def rare_turns(
 
 
 def _candidates(
-    interp: Interpreter, tests: Sequence[ast.expr], scope: Scope, counter: Counter, turns: int
+    interp: Interpreter, tests: Sequence[ast.expr], scope: Scope, counter: Counter, iterations: int
 ) -> list[int]:
     """Return the counter's values that are worth a look, in order, none that was followed."""
     near = {
@@ -148,8 +154,8 @@ def _candidates(
         and isinstance(number := interp.eval(part, scope), int)
         for by in (-2, -1, 0, 1)
     }
-    first = set(counter.values[: turns + FIRST_TURNS])
-    followed = set(counter.values[:turns])
+    first = set(counter.values[: iterations + FIRST_ITERATIONS])
+    followed = set(counter.values[:iterations])
     return sorted(
         {number for number in near if number in counter.values} | first - followed - {None}
     )
@@ -176,7 +182,7 @@ def _tests(body: Sequence[ast.stmt], name: str, on_cpu: bool) -> list[ast.expr]:
 
 
 def _computed(body: Sequence[ast.stmt], name: str) -> dict[str, ast.expr]:
-    """Return what each turn computes from the counter and names, in terms of the counter."""
+    """Return what each iteration computes from the counter and names, in terms of the counter."""
     computed: dict[str, ast.expr] = {}
     for statement in body:
         if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):

@@ -41,7 +41,7 @@ def path_of(run: Run, name: Value) -> Path | Unknown:
     if isinstance(name, Unknown):
         return name
     if not isinstance(name, str):
-        return run.unknown("a file whose name is not known")
+        return run.unknown("a file of unknown name")
     root: Path = run.interp.imports.project
     for base in dict.fromkeys((*run.interp.imports.starts(), Path(run.file).parent)):
         try:

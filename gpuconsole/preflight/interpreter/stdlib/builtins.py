@@ -37,7 +37,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 )
 from gpuconsole.preflight.interpreter.machine import evaluations, exceptions
 from gpuconsole.preflight.interpreter.machine.exceptions import Raised
-from gpuconsole.preflight.interpreter.machine.loop_summary import Turns, is_data, total_of
+from gpuconsole.preflight.interpreter.machine.loop_summary import Iterations, is_data, total_of
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy.array import Array
 from gpuconsole.preflight.interpreter.paddle.tensor.tensor import Tensor
@@ -151,18 +151,22 @@ def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Valu
     zipped = _zip(interp, parts)
 
     def walk() -> Iterator[Value]:
-        turns, here, rows = Turns(interp, zipped), interp.here, iter(interp.iterate(zipped))
+        iterations, here, rows = (
+            Iterations(interp, zipped),
+            interp.here,
+            iter(interp.iterate(zipped)),
+        )
         for row in rows:
-            turns.count += 1
+            iterations.count += 1
             more = lengths.rest(row)
             yield interp.call(function, list(lengths.likeness(row)), {})
             if more is not None:
                 yield more
-            elif turns.enough(interp, (), here):
-                for row in turns.telling(rows):
-                    turns.count += 1
+            elif iterations.enough(interp, (), here):
+                for row in iterations.telling(rows):
+                    iterations.count += 1
                     yield interp.call(function, list(row), {})
-                yield from _others(interp, turns, row, function)
+                yield from _others(interp, iterations, row, function)
                 return
 
     return python_values.Lazy(walk(), total_of(zipped))
@@ -214,11 +218,11 @@ def _columns(interp: Interpreter, rows: tuple[Value, ...]) -> Value:
 
 
 def _others(
-    interp: Interpreter, turns: Turns, last: tuple[Value, ...], function: Value
+    interp: Interpreter, iterations: Iterations, last: tuple[Value, ...], function: Value
 ) -> Iterator[Value]:
     """Give what a function makes of the items that are left: like what it makes of the last."""
-    left = turns.left()
-    turns.finish(interp, (), interp.here)
+    left = iterations.left()
+    iterations.finish(interp, (), interp.here)
     like = interp.call(function, list(last), {})
     if left is not None and left <= lengths.MAX_KNOWN:
         yield from [like] * left

@@ -334,7 +334,7 @@ def namedtuple(run: Run, name: Value, fields: Value, *_: Value, defaults: Value 
     elif isinstance(fields, (list, tuple)):
         names = [field if isinstance(field, str) else field[0] for field in fields]
     else:
-        return run.unknown("a named tuple whose fields are not known")
+        return run.unknown("a named tuple of unknown fields")
     cls = UserClass(str(name), (NativeClass(Record, "tuple"),), run.line)
     cls.attrs["_fields"] = tuple(names)
     given = list(defaults or ())

@@ -49,7 +49,7 @@ def locate(run: Run, name: Value) -> Path | Unknown:
         return name
     text = path_text(name)
     if text is None:
-        return run.unknown("a file whose name is not known")
+        return run.unknown("a file of unknown name")
     root: Path = run.interp.imports.project
     for start in run.interp.imports.starts():
         try:

@@ -56,15 +56,15 @@ class Silent(Native):
 
     def iterate(self, interp: Interpreter) -> Iterator[Value]:
         """Yield an unknown."""
-        yield interp.run.unknown("what a module of no effect on memory gives")
+        yield interp.run.unknown("what a module of no effect on memory returns")
 
     def item(self, interp: Interpreter, key: Value) -> Value:
         """Return an unknown."""
-        return interp.run.unknown("what a module of no effect on memory gives")
+        return interp.run.unknown("what a module of no effect on memory returns")
 
     def operate(self, interp: Interpreter, *_: Value, **__: Value) -> Value:
         """Return an unknown."""
-        return interp.run.unknown("what a module of no effect on memory gives")
+        return interp.run.unknown("what a module of no effect on memory returns")
 
 
 LOCKS = ("Lock", "RLock", "Semaphore", "BoundedSemaphore", "Event", "Condition", "Barrier")

@@ -530,7 +530,7 @@ async def leading(ways: Sequence[Way]) -> tuple[Way | None, list[str]]:
             continue
         if state.leads:
             return way, said
-        said.append(f"{way.name} stands by")
+        said.append(f"{way.name} is on standby")
     return None, said
 
 

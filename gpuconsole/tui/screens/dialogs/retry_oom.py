@@ -50,7 +50,7 @@ class AgainScreen(Dialog[Answer]):
             parts.append(msg("It costs: {text}.", text=say(offer.costs).rstrip(".。")))
         if offer.task.edits != offer.job.task.edits:
             parts.append("It is changed in the shipped copy; your file stays as it is.")
-        parts.append("As it was, it will most likely run out again.")
+        parts.append("Unchanged, it will probably run out again.")
         words = " ".join(map(say, parts))
         with Vertical(id="dialog", classes="panel"):
             yield Static(clean(words), markup=False, id="dialog-text")

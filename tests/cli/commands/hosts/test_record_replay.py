@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
-    told: str,
+    reported: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     inventory = tmp_path / "inventory.yaml"
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said(
     filled = [word.format(night=night, inventory=inventory) for word in words]
     assert main(filled) == 2
     out, err = capsys.readouterr()
-    assert told in err
+    assert reported in err
     assert "Traceback" not in out + err
 
 

@@ -42,8 +42,8 @@ def test_a_sweep_is_one_name_to_every_command(
     assert states("hold") == ["queued"] * 4
     assert states("hold") == ["held"] * 4
     assert states("priority", "7") == ["held"] * 4
-    told = run("priority", "train", "8", *state).out.splitlines()
-    assert [line.endswith(" held, priority 8") for line in told] == [True] * 4
+    reported = run("priority", "train", "8", *state).out.splitlines()
+    assert [line.endswith(" held, priority 8") for line in reported] == [True] * 4
     assert len(run("jobs", "train", *state).out.splitlines()) > 4
     assert run("wait", "train", *lab, "--json").code == 1
     cancelled = run("cancel", "train", *lab, "--json")
@@ -183,9 +183,9 @@ def test_secrets_come_from_a_file_or_ones_own_variables_and_are_not_told(
     values = json.loads((tmp_path / "state" / "secrets" / job).read_text())
     assert values == {"HF_TOKEN": "hidden-file", "MINE": "hidden-mine"}
     state = ("--state", lab[3])
-    told = [run(*one, *state, *more) for more in ((), ("--json",))
+    reported = [run(*one, *state, *more) for more in ((), ("--json",))
             for one in (("jobs",), ("why", job), ("render", job), ("hold", job))]  # fmt: skip
-    assert not any("hidden" in answer.out + answer.err for answer in told)
+    assert not any("hidden" in answer.out + answer.err for answer in reported)
     assert run("cancel", job, *lab).code == 0
     again = run("retry", job, *state)
     assert again.code == 2
@@ -206,9 +206,9 @@ def test_fetch_names_what_it_could_not_copy(
         left_out = left_out.add(f"pipe\x1b[31m-{number}", "is a named pipe")
     done = ("ada-1", FetchedResults(Path("/here/ada-1"), left_out))
     monkeypatch.setattr(fetch, "drive", lambda work: done)
-    told = run("fetch", "ada-1")
-    assert told.out == "/here/ada-1\n"
-    lines = told.err.splitlines()
+    reported = run("fetch", "ada-1")
+    assert reported.out == "/here/ada-1\n"
+    lines = reported.err.splitlines()
     assert lines[:2] == ["Left out of them: 1500", "  pipe-0 is a named pipe"]
     assert lines[-1] == "  and 1480 more"
     document = run("fetch", "ada-1", "--json").document
@@ -225,11 +225,11 @@ def test_what_was_not_shipped_is_said_at_submission(
 ) -> None:
     for number in range(30):
         (script.parent / f"{number:02}.key").write_text("x")
-    told = run("submit", script, *lab, "--hold")
-    assert "Warning: train: 00.key: looks like a key or password file" in told.err
-    assert "--ship 00.key" in told.err
-    assert told.err.count("looks like a key") == 20
-    assert "and 10 more were left out" in told.err
+    reported = run("submit", script, *lab, "--hold")
+    assert "Warning: train: 00.key: looks like a key or password file" in reported.err
+    assert "--ship 00.key" in reported.err
+    assert reported.err.count("looks like a key") == 20
+    assert "and 10 more were left out" in reported.err
     document = run("submit", script, *lab, "--hold", "--ship", script.parent / "00.key", "--json")
     assert not any("00.key" in one for one in document.document["warnings"])
     assert any("01.key" in one for one in document.document["warnings"])

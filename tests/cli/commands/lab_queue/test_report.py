@@ -60,14 +60,14 @@ def test_idle_leases_come_first_and_nothing_hostile_reaches_the_terminal(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "--state", str(state), "--by", "user,host"]) == 0
-    told = capsys.readouterr().out
-    lines = told.splitlines()
+    reported = capsys.readouterr().out
+    lines = reported.splitlines()
     assert lines[0] == "2 devices are held and not used."
     assert "notebook" in lines[2]
     assert lines[2].startswith("   5h")
-    assert "\x1b" not in told
-    assert "\u202e" not in told
-    assert "Use was measured over 100% of the GPU-hours, energy over 29%." in told
+    assert "\x1b" not in reported
+    assert "\u202e" not in reported
+    assert "Use was measured over 100% of the GPU-hours, energy over 29%." in reported
     (total,) = [line for line in lines if line.startswith("total")]
     words = total.split()
     # The running job holds its devices for a moment longer than was measured.

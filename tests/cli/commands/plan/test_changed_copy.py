@@ -61,7 +61,7 @@ def test_what_is_not_certain_is_refused_with_what_to_write(
     assert answer.code == 1
     said = answer.document["error"]["message"]
     assert "By hand: before train.py:" in said
-    assert "something stands between backward and step (train.py:" in said
+    assert "something comes between backward and step (train.py:" in said
     assert run("jobs", *lab, "--json").document == {"jobs": []}
 
 

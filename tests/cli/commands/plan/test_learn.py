@@ -68,10 +68,10 @@ def test_without_enough_jobs_it_refuses(tmp_path: Path, capsys: pytest.CaptureFi
     lab = tmp_path / "lab.yaml"
     lab.write_text(LAB, encoding="utf-8")
     code = main(["learn", "--lab", str(lab), "--state", str(tmp_path / "state")])
-    told = capsys.readouterr().err
+    reported = capsys.readouterr().err
     assert code == 2
-    assert "200 are the least" in told
-    assert "--trace" in told
+    assert "200 are the least" in reported
+    assert "--trace" in reported
 
 
 def test_it_writes_so_it_is_refused_read_only(

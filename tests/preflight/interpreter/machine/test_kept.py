@@ -105,9 +105,9 @@ def test_the_peak_is_that_of_paddle(scan: Scan, parts: dict[str, str], bytes_mor
 def test_what_grows_as_long_as_it_runs_is_unknown(
     scan: Scan, parts: dict[str, str], why: str
 ) -> None:
-    told = estimate(scan, **parts)
-    assert told.memory is None
-    assert why in str(told.unknowns[0].reason)
+    reported = estimate(scan, **parts)
+    assert reported.memory is None
+    assert why in str(reported.unknowns[0].reason)
 
 
 def test_losses_in_a_list_count_for_nothing(scan: Scan) -> None:

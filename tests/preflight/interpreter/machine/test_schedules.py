@@ -1,4 +1,4 @@
-"""Turns of a training loop that do something else than the first ones."""
+"""Iterations of a training loop that do something else than the first ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ opt = paddle.optimizer.Adam(parameters=net.parameters())
 def evaluate(rows):
     with paddle.no_grad():
         return float(net(paddle.rand([rows, 64])).mean())
-for turn in range(20):
+for iteration in range(20):
     net(paddle.rand([32, 64])).mean().backward()
     opt.step()
     opt.clear_grad()
@@ -33,52 +33,54 @@ def peak(scan: Scan, text: str) -> float:
 @pytest.mark.parametrize(
     "test",
     [
-        "turn == 7",
-        "turn % 10 == 9",
-        "(turn + 1) % 5 == 0",
-        "turn > 0 and not turn % 4",
-        "turn > 15",
+        "iteration == 7",
+        "iteration % 10 == 9",
+        "(iteration + 1) % 5 == 0",
+        "iteration > 0 and not iteration % 4",
+        "iteration > 15",
     ],
 )
-def test_an_evaluation_in_a_later_turn_counts(scan: Scan, test: str) -> None:
+def test_an_evaluation_in_a_later_iteration_counts(scan: Scan, test: str) -> None:
     rare = peak(scan, LOOP.format(rest=f"if {test}: evaluate(4096)"))
     assert rare == peak(scan, LOOP.format(rest="evaluate(4096)"))
     assert rare > 2 * peak(scan, LOOP.format(rest=""))
 
 
 def test_a_turn_that_never_comes_does_not_count(scan: Scan) -> None:
-    never = LOOP.format(rest="if turn == 20: evaluate(4096)")
+    never = LOOP.format(rest="if iteration == 20: evaluate(4096)")
     assert peak(scan, never) == peak(scan, LOOP.format(rest=""))
 
 
 def test_layers_that_are_trained_from_a_turn_on_have_gradients_and_states(scan: Scan) -> None:
-    frozen = LOOP.replace("for turn in range(20):", "for turn in range(20):\n    freeze(turn)")
+    frozen = LOOP.replace(
+        "for iteration in range(20):", "for iteration in range(20):\n    freeze(iteration)"
+    )
     frozen = frozen.replace("def evaluate", (
-        "def freeze(turn):\n    pass\ndef evaluate"))  # fmt: skip
+        "def freeze(iteration):\n    pass\ndef evaluate"))  # fmt: skip
     late = LOOP.replace(
-        "for turn in range(20):",
-        "for turn in range(20):\n    net[0].weight.stop_gradient = turn < 12",
+        "for iteration in range(20):",
+        "for iteration in range(20):\n    net[0].weight.stop_gradient = iteration < 12",
     )
     assert peak(scan, late.format(rest="")) == peak(scan, frozen.format(rest=""))
-    always = late.replace("turn < 12", "True")
+    always = late.replace("iteration < 12", "True")
     assert peak(scan, always.format(rest="")) < peak(scan, late.format(rest=""))
 
 
 @pytest.mark.parametrize(
     ("computed", "frozen"),
     [
-        ("stage = min(turn // 6, 1)", "place > stage"),
-        ("stage = int(turn >= 12)", "place > stage"),
-        ("part = turn // 8\n    both = part == 2", "place > 0 and not both"),
-        ("part = turn // 8\n    stage = part - 1", "place > stage"),
+        ("stage = min(iteration // 6, 1)", "place > stage"),
+        ("stage = int(iteration >= 12)", "place > stage"),
+        ("part = iteration // 8\n    both = part == 2", "place > 0 and not both"),
+        ("part = iteration // 8\n    stage = part - 1", "place > stage"),
     ],
 )
-def test_layers_that_are_trained_from_a_stage_on_that_the_turn_tells(
+def test_layers_that_are_trained_from_a_stage_on_that_the_iteration_shows(
     scan: Scan, computed: str, frozen: str
 ) -> None:
     staged = LOOP.replace(
-        "for turn in range(20):",
-        f"for turn in range(20):\n    {computed}\n"
+        "for iteration in range(20):",
+        f"for iteration in range(20):\n    {computed}\n"
         "    for place, layer in enumerate([net[2], net[0]]):\n"
         f"        for weight in layer.parameters(): weight.stop_gradient = {frozen}",
     )
@@ -86,15 +88,17 @@ def test_layers_that_are_trained_from_a_stage_on_that_the_turn_tells(
 
 
 def test_a_report_now_and_then_is_not_followed(scan: Scan) -> None:
-    """A loop that only prints has nothing that needs memory: no further turn is walked."""
-    outcome = scan(LOOP.format(rest="if turn % 10 == 9: print(turn)")).outcome(None, "cpu")
+    """A loop that only prints has nothing that needs memory: no further iteration is walked."""
+    outcome = scan(LOOP.format(rest="if iteration % 10 == 9: print(iteration)")).outcome(
+        None, "cpu"
+    )
     plain = scan(LOOP.format(rest="")).outcome(None, "cpu")
     assert len(outcome.trace.events) == len(plain.trace.events)
 
 
-def test_a_later_turn_that_cannot_be_followed_leaves_the_answer(scan: Scan) -> None:
+def test_a_later_iteration_that_cannot_be_followed_leaves_the_answer(scan: Scan) -> None:
     estimate = scan(
-        LOOP.format(rest="if turn == 7: evaluate(paddle.nothing_like_it(net) + [1])")
+        LOOP.format(rest="if iteration == 7: evaluate(paddle.nothing_like_it(net) + [1])")
     ).estimate(backend="cpu")
     assert estimate.memory is not None
     assert not estimate.errors
@@ -105,7 +109,7 @@ def test_a_queue_is_followed_until_it_is_full(scan: Scan) -> None:
         "    net(paddle.rand([32, 64])).mean().backward()",
         "    out = net(paddle.rand([32, 64]))\n    bank = [*bank[-2:], out.detach()]\n"
         "    out.mean().backward()",
-    ).replace("for turn", "bank = []\nfor turn")
+    ).replace("for iteration", "bank = []\nfor iteration")
     estimate = scan(queue.format(rest="")).estimate(backend="cpu")
     assert estimate.memory is not None
     assert "grows" not in estimate.flags
@@ -121,7 +125,7 @@ import paddle
 def train(width):
     net = paddle.nn.Sequential(paddle.nn.Linear(64, width), paddle.nn.Linear(width, 10))
     opt = paddle.optimizer.Adam(parameters=net.parameters())
-    for turn in range(5):
+    for iteration in range(5):
         net(paddle.rand([32, 64])).mean().backward()
         opt.step()
         opt.clear_grad()

@@ -32,14 +32,14 @@ class Progress:
     waited: int = 0
     growing: int = 0
     """Cycles in a row that held more than the one before."""
-    rare_turns: int = 0
-    """Turns followed because a loop does something else in them than in its first ones."""
+    rare_iterations: int = 0
+    """Iterations followed because a loop does something else in them than in its first ones."""
     enough: int = CYCLES
     """Cycles after which nothing new is to be expected: two more where another training begins."""
     growth: int = 0
     """Bytes by which the last cycle held more than the one before, 0 where it did not."""
     growth_by_epoch: int = 0
-    """Bytes by which the last turn of a loop around training held more than the one before."""
+    """Bytes by which the last iteration of a loop around training held more than the one before."""
     left_by_epoch: int = 0
     """Bytes of batches that wait in loaders which each epoch leaves before their end."""
     unseen: int = 0
@@ -55,8 +55,8 @@ class Progress:
         return self.cycles >= self.enough and not 0 < self.growing <= MAX_GROWING
 
     def ends_reader(self, steps: int) -> bool:
-        """Whether a turn that began after so many steps has made one, and its loader ends when it
-        is asked for the next batch: enough is known then."""
+        """Whether an iteration that began after so many steps has made one, and its loader ends
+        when it is asked for the next batch: enough is known then."""
         return (
             bool(self.walking) and self.optimizer_steps > steps and (self.cycles + 1 == self.enough)
         )

@@ -85,7 +85,7 @@ class Run:
     blocked_at: int = 0
     """The step at which it was found that its memory is unknown, if that was found."""
     repeats: int = 0
-    """Loops around what runs now that may turn more than once."""
+    """Loops around what runs now that may run more than once."""
     in_library: int = 0
     """Depth of calls into source models of libraries."""
     loop: ast.For | None = None
@@ -296,7 +296,7 @@ class Run:
         progress.closed_at.append(len(self.tape.ledger.kinds))
 
     def close_hand_made_cycle(self) -> None:
-        """Close a cycle at the end of a loop's turn where no loader is being walked over."""
+        """Close a cycle at the end of a loop's iteration where no loader is being walked over."""
         progress = self.progress
         if not progress.walking and progress.optimizer_steps != progress.steps_closed:
             self.close_cycle()

@@ -132,7 +132,7 @@ class PyLayer(Native):
         outputs = _tensors(out)
         for output in outputs:
             if any(output is given for given in inputs):
-                return run.unknown("a PyLayer that gives back its own input")
+                return run.unknown("a PyLayer that returns its own input")
         node = ops.attach(run, inputs, outputs, (), "new")
         if node is not None:
             places = [place for place, tensor in enumerate(inputs) if tensor.needs_grad]

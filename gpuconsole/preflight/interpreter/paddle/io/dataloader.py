@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 MAX_FETCHES = 512
 USED_BATCHES = (
     "The loader's batches are single tensors: Paddle's reader lets used ones go only when Python's "
-    "collector runs, after a hundred or so of them. One is counted; a data set that gives tuples, "
-    "`return (x,)`, does not have this."
+    "collector runs, after a hundred or so of them. One is counted; a data set that returns "
+    "tuples, `return (x,)`, does not have this."
 )
 """Measured with Paddle 3.3.1: `_restore_batch` leaves a cycle of references about such a batch."""
 

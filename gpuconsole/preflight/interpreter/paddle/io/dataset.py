@@ -155,7 +155,7 @@ def first_of(interp: Interpreter, items: Value) -> Value:
     """Return the first item of a walk."""
     for item in interp.iterate(items):
         return lengths.likeness(item)
-    return interp.run.unknown("a sample of a data set that gives none")
+    return interp.run.unknown("a sample of a data set that returns none")
 
 
 def sample_of(interp: Interpreter, dataset: Value) -> Value:

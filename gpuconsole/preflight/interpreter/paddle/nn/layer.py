@@ -166,7 +166,7 @@ class Layer(Branch):
 
     def recover(self, run: Run, *args: Value) -> Value:
         """Return a stand-in for the output after a fault, so that later faults are found too."""
-        return run.unknown("the output of a layer whose input has a wrong shape")
+        return run.unknown("the output of a layer with an input of a wrong shape")
 
     # -- what scripts ask
 

@@ -384,7 +384,7 @@ def _of_nothing(x: Tensor, shape: Sequence[int]) -> list[int]:
     rest = prod(extent for extent in x.shape if extent)
     inferred, over = divmod(rest, prod(extent for extent in shape if extent > 0))
     if over:
-        raise TypeError("an empty tensor and a shape whose axes do not divide")
+        raise TypeError("an empty tensor and a shape with axes that do not divide")
     return [inferred if extent == -1 else extent for extent in shape]
 
 

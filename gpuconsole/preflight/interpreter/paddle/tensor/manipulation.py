@@ -99,7 +99,7 @@ def cut(run: Run, x: Tensor, axes: Value, starts: Value, ends: Value, strides: V
     for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
         place = ops.check_axis(axis, len(shape))
         if not all(isinstance(bound, int) for bound in (low, high, step)):
-            raise TypeError("a slice whose ends are not known")
+            raise TypeError("a slice of unknown ends")
         length = len(range(*slice(low, high, step).indices(x.shape[place])))
         whole = prod(shape[:place]) == 1
         strided = strided or (length != x.shape[place] and not whole) or step != 1

@@ -231,5 +231,5 @@ def _length(index: slice, extent: int) -> int:
         return len(range(*index.indices(extent)))
     width = sliced(index, extent)
     if type(width) is Bound and width == extent:
-        raise TypeError("a slice whose ends are not known")
+        raise TypeError("a slice of unknown ends")
     return width

@@ -165,7 +165,7 @@ def median(run: Run, x: Tensor, axis: Value = None, keepdim: Value = False, *_: 
 
 def counted(run: Run, x: Tensor, *_: Value, **__: Value) -> Value:
     """`paddle.bincount`, `unique`, `nonzero`: how many there are depends on data."""
-    return run.unknown("a tensor whose length depends on data")
+    return run.unknown("a tensor with a length that depends on data")
 
 
 def masked_select(run: Run, x: Tensor, mask: Tensor, *_: Value, **__: Value) -> Value:
@@ -175,7 +175,7 @@ def masked_select(run: Run, x: Tensor, mask: Tensor, *_: Value, **__: Value) -> 
         raise ShapeFault(
             f"masked_select of {list(x.shape)} by {list(mask.shape)}", x.shape, mask.shape
         )
-    run.doubted(run.unknown("a tensor whose length depends on data"))
+    run.doubted(run.unknown("a tensor with a length that depends on data"))
     return ops.apply(run, "masked_select", (x, mask), (Bound(prod(shape)),))
 
 
