@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,8 @@ from gpuconsole.core.text import clean
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg, sentences
 from gpuconsole.errors import UsageError
-from gpuconsole.remote.isolation import confine, pids_cgroup, process_usage
+from gpuconsole.remote.isolation import confine, process_usage
+from gpuconsole.remote.isolation.claimed_folders import claimed_folder
 from gpuconsole.remote.isolation.filesystem_view import SOURCE, Overlay, view
 from gpuconsole.remote.isolation.probe_output import lines
 from gpuconsole.waiting import within
@@ -49,6 +50,9 @@ _OWN_TASKS = 16
 """Processes of the sandbox itself, and more."""
 _WRITTEN_FOLDERS = 2
 """Scratch, and the project's copy in it."""
+_UNIFIED = Path("/sys/fs/cgroup")
+_SEPARATE = Path("/sys/fs/cgroup/pids")
+_GROUP_PREFIX = "gpuconsole-measure-"
 _WITHOUT = "Leave out --local: the script is then measured in a container on a host."
 
 
@@ -170,7 +174,7 @@ class Sandbox:
         Leaving the iterator ends the child, and so does the end of this process.
         """
         command = self.command(argv, readable=readable, scratch=scratch, overlay=overlay)
-        with pids_cgroup.pids_group(self.limits.processes) as group:
+        with pids_group(self.limits.processes) as group:
             joined = {} if group is None else {"join": str(group)}
             process = await asyncio.create_subprocess_exec(
                 *self._confined(parent=os.getpid(), **joined), *command, stdin=PIPE, stdout=PIPE,
@@ -354,3 +358,38 @@ def _tool(name: str) -> str:
             msg("Install it. {without}", without=_WITHOUT),
         )  # fmt: skip
     return path
+
+
+@contextlib.contextmanager
+def pids_group(most: int) -> Iterator[Path | None]:
+    """Make a control group of at most so many processes; yields the file for a member's id.
+
+    None where no group can be made: for root alone, whom the limit that counts in a user namespace
+    does not bind.
+    """
+    base = _groups_folder()
+    with contextlib.ExitStack() as stack:
+        members = None
+        with contextlib.suppress(OSError):
+            if base is not None:
+                group = stack.enter_context(claimed_folder(base, _GROUP_PREFIX, _remove_group))
+                (group / "pids.max").write_text(str(most))
+                members = group / "cgroup.procs"
+        yield members
+
+
+def _remove_group(group: Path) -> None:
+    # One that has members yet does no harm.
+    with contextlib.suppress(OSError):
+        group.rmdir()
+
+
+def _groups_folder() -> Path | None:
+    """Return the folder in which groups with a limit of processes are made."""
+    try:
+        enabled = (_UNIFIED / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        enabled = []
+    base = _UNIFIED if "pids" in enabled else _SEPARATE
+    usable = os.geteuid() == 0 and (base / "cgroup.procs").exists() and os.access(base, os.W_OK)
+    return base if usable else None

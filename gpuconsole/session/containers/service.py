@@ -12,8 +12,12 @@ import contextlib
 import os
 import platform
 import shlex
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 
 from gpuconsole.core.containers import Engine
 from gpuconsole.core.engines.host_containers import (
@@ -37,6 +41,8 @@ from gpuconsole.session.context import Context
 from gpuconsole.session.logs.tail import LineReader
 from gpuconsole.waiting import within
 
+SPOOLED = 128 * 2**20
+"""Bytes of a log that is looked at, after which the older half is dropped."""
 ANSWER_S = 15.0
 """How long a host may take to list its containers."""
 PARALLEL = 16
@@ -283,3 +289,47 @@ def _access(engine: Engine, host: str) -> ContainerAccess:
             "There are no containers", msg("{host} has no container engine.", host=host)
         )
     return access
+
+
+class Spool:
+    """A stream in a file of bounded size, in a folder that only this account can read."""
+
+    def __init__(self, most: int = SPOOLED) -> None:
+        """Keep at most `most` bytes."""
+        self._folder = Path(tempfile.mkdtemp(prefix="gpuconsole-log-"))
+        self.path = self._folder / "log"
+        self._most = most
+        self._size = 0
+        self.path.touch(0o600)
+
+    async def fill(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        """Write what comes until its end; what it raises is raised. OSError where the disk takes
+        no more."""
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                await asyncio.to_thread(self._write, chunk)
+
+    def close(self) -> None:
+        """Remove the file."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write(self, chunk: bytes) -> None:
+        with self.path.open("ab", buffering=0) as file:
+            view = memoryview(chunk)
+            while view:
+                view = view[file.write(view) :]
+        self._size += len(chunk)
+        if self._size > self._most:
+            self._drop_older()
+
+    def _drop_older(self) -> None:
+        """Keep the newer half, from the beginning of a line on where there is one."""
+        with self.path.open("rb") as file:
+            file.seek(self._size - self._most // 2)
+            newest = file.read()
+        at = newest.find(b"\n") + 1
+        newest = newest[at:]
+        fresh = self.path.with_suffix(".new")
+        fresh.write_bytes(newest)
+        os.replace(fresh, self.path)
+        self._size = len(newest)

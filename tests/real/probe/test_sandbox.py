@@ -19,7 +19,7 @@ import pytest
 import gpuconsole
 from gpuconsole.core.jobs import Task
 from gpuconsole.errors import RefusedError
-from gpuconsole.remote.isolation import pids_cgroup
+from gpuconsole.remote.isolation import sandbox
 from gpuconsole.remote.isolation.sandbox import Limits, Sandbox, SandboxLimitError
 from gpuconsole.session.estimate.measurement_store import Measurements
 from gpuconsole.session.reading.background import AsyncReader
@@ -332,7 +332,7 @@ async def test_where_the_kernel_does_not_count_processes_they_are_counted_here(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_bubblewrap()
-    monkeypatch.setattr(pids_cgroup, "_base", lambda: None)
+    monkeypatch.setattr(sandbox, "_groups_folder", lambda: None)
     with pytest.raises(SandboxLimitError, match="more than 200 processes"):
         # For root alone the limit of a user's processes does not hold.
         await said(Sandbox(limits=Limits(processes=200)), BOMB, None, scratch)

@@ -16,7 +16,6 @@ from gpuconsole.errors import UsageError
 from gpuconsole.remote.isolation import (
     confine,
     filesystem_view,
-    pids_cgroup,
     process_usage,
     sandbox,
 )
@@ -325,12 +324,12 @@ def test_what_is_used_together_is_held_against_the_limits(
 def test_without_the_means_no_group_of_processes_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pids_cgroup, "_UNIFIED", tmp_path / "none")
-    monkeypatch.setattr(pids_cgroup, "_SEPARATE", tmp_path / "none")
-    with pids_cgroup.pids_group(3) as group:
+    monkeypatch.setattr(sandbox, "_UNIFIED", tmp_path / "none")
+    monkeypatch.setattr(sandbox, "_SEPARATE", tmp_path / "none")
+    with sandbox.pids_group(3) as group:
         assert group is None
-    monkeypatch.setattr(pids_cgroup, "_base", lambda: tmp_path)
-    with pids_cgroup.pids_group(3) as group:
+    monkeypatch.setattr(sandbox, "_groups_folder", lambda: tmp_path)
+    with sandbox.pids_group(3) as group:
         # A folder that is no group takes what is written, and is not empty afterwards.
         assert group is not None
         assert (group.parent / "pids.max").read_text() == "3"

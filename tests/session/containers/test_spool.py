@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 
-from gpuconsole.session.containers.spool import Spool
+from gpuconsole.session.containers.service import Spool
 from gpuconsole.session.logs.line_index import LogIndex
 
 

@@ -12,7 +12,7 @@ from gpuconsole.core.engines.host_containers import HostContainer
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import ConsoleError
-from gpuconsole.session.containers.spool import Spool
+from gpuconsole.session.containers.service import Spool
 from gpuconsole.session.logs.line_index import LogIndex
 from gpuconsole.tui.runtime.background import aside
 from gpuconsole.tui.screens.searched_log import SearchedLogScreen
