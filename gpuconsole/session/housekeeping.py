@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuconsole.core.incidents import Incident
+from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.text import clean
 from gpuconsole.errors import JournalError
 from gpuconsole.session.context import Context
 from gpuconsole.session.dispatch.limits import Limits
@@ -16,10 +19,11 @@ from gpuconsole.session.dispatch.stop_rules import StopRules
 from gpuconsole.session.dispatch.tuning import Tuning
 from gpuconsole.session.interactive.idle_stop import IdleStop
 from gpuconsole.session.messages.service import Messages
-from gpuconsole.session.queue.dependencies import Dependants
+from gpuconsole.session.queue.dependencies import Order
 from gpuconsole.session.report.use_meter import UseMeter
 from gpuconsole.session.services.controller import ServiceController
-from gpuconsole.session.submit.secrets import Forgetting
+from gpuconsole.session.submit.secrets import Forgetting, forget
+from gpuconsole.state import JobMovedError
 from gpuconsole.state.backup.backups import Backup, backups, make_backup
 
 if TYPE_CHECKING:
@@ -83,6 +87,36 @@ class Housekeeping:
         await self._stop_rules.close()
         await self._tuning.close()
         await self._services.close()
+
+
+class Dependants:
+    """Cancels queued jobs of tasks with `cancel_if_failed` after a failure."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._looked: Sequence[Job] = ()
+
+    def look(self, epoch: int) -> None:
+        """Cancel what can never start; called by the dispatcher; `epoch` proves its role."""
+        journal = self._context.journal
+        jobs = journal.jobs()
+        if jobs is self._looked:
+            return
+        self._looked = jobs
+        asking = [
+            job
+            for job in jobs
+            if job.state is JobState.QUEUED and job.task.cancel_if_failed and job.task.after
+        ]
+        order = Order(jobs) if asking else None
+        for job in asking:
+            assert order is not None
+            reason = order.never(job)
+            if reason:
+                cause = clean(f"Cancelled before it started: {reason}", 1000)
+                cancelled = replace(job, state=JobState.CANCELLED, cause=cause, detail="")
+                with contextlib.suppress(JobMovedError):
+                    forget(self._context, journal.save(job, cancelled, epoch=epoch))
 
 
 class JournalBackups:

@@ -148,7 +148,7 @@ async def test_what_cannot_be_read_has_not_always_ended(unread: bytes, title: st
 
 
 @pytest.mark.parametrize(
-    ("told", "title", "advice"),
+    ("reported", "title", "advice"),
     [
         (b"kill: (4100) - Operation not permitted", "Not permitted", "Ask ana"),
         (b"kill: (4100) - No such process", "It has ended already", ""),

@@ -326,7 +326,7 @@ def test_a_token_comes_from_a_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["metrics", "--listen", "0.0.0.0:0"], "A token is needed"),
         (["metrics", "--demo", "--listen", "[::]:0"], "A token is needed"),

@@ -115,7 +115,7 @@ def without(*names: str) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda d: d["place"].update({"speeed": 1.0}), r"'speeed' is no feature(.|\n)*'speed'"),
         (lambda d: d["order"].update({"time": "much"}), r"expected a number"),

@@ -169,7 +169,7 @@ def test_every_reason_is_told_with_slurms_own_word(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "reported"),
     [
         ("QOSMaxGRESPerUser", "The GPUs of its user are at what its quality of service allows"),
         ("QOSGrpGRES", "The GPUs of all its users together are at what its quality of service"),

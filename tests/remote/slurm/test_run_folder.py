@@ -81,7 +81,7 @@ def test_folder_and_slurm_tell_the_state(seen: Look, state: str, code: int | Non
 
 
 @pytest.mark.parametrize(
-    ("state", "code", "told"),
+    ("state", "code", "reported"),
     [
         ("TIMEOUT", 143, "time limit"),
         ("CANCELLED", 143, "not by this console"),

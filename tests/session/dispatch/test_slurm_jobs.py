@@ -81,7 +81,7 @@ def test_a_task_goes_where_its_label_says_and_to_the_only_cluster_there_is() -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({"labels": {"slurm": "hcp"}}, "hcp"),
         # A node is no cluster.
@@ -121,7 +121,7 @@ def test_a_job_is_handed_over_at_once_however_full_the_cluster_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("login", "told"),
+    ("login", "reported"),
     [
         (replace(LOGIN, state=HostState.DOWN, error="Slurm does not answer"), "does not answer"),
         (replace(LOGIN, drained="moving house"), "moving house"),

@@ -226,10 +226,10 @@ async def ended(lab: Lab, desk: Desk, name: str, code: int = 0) -> Job:
 
 async def test_what_happens_to_a_job_is_told_in_order(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox)
-    reported.look()
+    service = messages(desk, inbox)
+    service.look()
     job = await ended(lab, desk, "train", 3)
-    reported.look()
+    service.look()
     await lab.clock.until(lambda: inbox.got)
     assert inbox.got == [
         (
@@ -237,13 +237,13 @@ async def test_what_happens_to_a_job_is_told_in_order(lab: Lab) -> None:
             (f"train ({job.id}) started on a.", f"train ({job.id}) failed. Exit code 3."),
         )
     ]
-    await reported.close()
+    await service.close()
 
 
 async def test_a_job_that_comes_back_into_sight_has_not_started_again(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox, notify("{desktop: true}", about="[started]"))
-    reported.look()
+    service = messages(desk, inbox, notify("{desktop: true}", about="[started]"))
+    service.look()
     job_id = lab.submit(desk)
     desk.start()
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
@@ -252,55 +252,55 @@ async def test_a_job_that_comes_back_into_sight_has_not_started_again(lab: Lab) 
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.UNKNOWN)
     lab.docker.reachable = True
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
-    reported.look()
+    service.look()
     await lab.clock.pass_time(30)
     assert [subject for subject, _ in inbox.got] == ["train started"]
-    await reported.close()
+    await service.close()
 
 
 async def test_a_user_is_told_at_a_pace_and_the_rest_in_one(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox, notify("{desktop: true}", about="[succeeded]"))
-    reported.look()
+    service = messages(desk, inbox, notify("{desktop: true}", about="[succeeded]"))
+    service.look()
     await ended(lab, desk, "first")
-    reported.look()
+    service.look()
     await lab.clock.until(lambda: inbox.got)
     for number in range(4):
         await ended(lab, desk, f"j{number}")
-    reported.look()
+    service.look()
     await lab.clock.until(lambda: len(inbox.got) > 1)
     assert inbox.got[0][0] == "first succeeded"
     assert sum(len(lines) for _, lines in inbox.got) == 5
     assert len(inbox.got) <= 4
-    await reported.close()
+    await service.close()
 
 
 async def test_what_no_way_took_is_tried_again_and_said_once_to_its_owner(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox)
-    reported.look()
+    service = messages(desk, inbox)
+    service.look()
     inbox.works = False
     await ended(lab, desk, "train")
-    reported.look()
+    service.look()
     await lab.clock.pass_time(200)
     said = [one for _, one in desk.journal.events_after(0) if "no message could be" in one.message]
     assert [(one.kind, one.severity) for one in said] == [("job", "warning")]
     inbox.works = True
     await lab.clock.until(lambda: inbox.got, within=2000)
     assert "1 succeeded" in inbox.got[0][0]
-    await reported.close()
+    await service.close()
 
 
 async def test_the_next_console_sends_what_the_last_one_did_not(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox)
-    reported.look()
+    service = messages(desk, inbox)
+    service.look()
     inbox.works = False
     await ended(lab, desk, "train")
-    reported.look()
+    service.look()
     await lab.clock.pass_time(1)
-    reported.look()
-    await reported.close()
+    service.look()
+    await service.close()
     inbox.works = True
     heir = messages(lab.desk(), inbox)
     heir.look()
@@ -318,11 +318,11 @@ async def test_the_next_console_sends_what_the_last_one_did_not(lab: Lab) -> Non
 async def test_a_journal_with_a_past_tells_nothing_of_it(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
     await ended(lab, desk, "old")
-    reported = messages(desk, inbox)
-    reported.look()
+    service = messages(desk, inbox)
+    service.look()
     await lab.clock.pass_time(30)
     assert inbox.got == []
-    await reported.close()
+    await service.close()
 
 
 async def test_old_news_is_given_up(lab: Lab) -> None:
@@ -368,8 +368,8 @@ async def test_settings_that_leave_no_room_cost_nobody_theirs(
 
 async def test_a_job_that_breaks_its_rule_is_told_of_and_a_pruned_trial_is_not(lab: Lab) -> None:
     desk, inbox = lab.desk(), Inbox()
-    reported = messages(desk, inbox, notify("{desktop: true}", about="[rule]"))
-    reported.look()
+    service = messages(desk, inbox, notify("{desktop: true}", about="[rule]"))
+    service.look()
     tasks = [Task("plain", script="/p/t.py"), Task("trial", script="/p/t.py", goal="min loss")]
     for task in tasks:
         job_id = lab.submit(desk, task=task)
@@ -382,9 +382,9 @@ async def test_a_job_that_breaks_its_rule_is_told_of_and_a_pruned_trial_is_not(l
         await lab.clock.until(
             lambda job_id=job_id: desk.job(job_id).state.ended  # type: ignore[misc]
         )
-    reported.look()
+    service.look()
     await lab.clock.until(lambda: inbox.got)
     ((subject, lines),) = inbox.got
     assert "plain" in lines[0]
     assert not any("trial" in line for line in (subject, *lines))
-    await reported.close()
+    await service.close()

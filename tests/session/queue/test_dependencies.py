@@ -12,8 +12,9 @@ from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.services import SERVICE, Service
 from gpuconsole.core.submission.after_conditions import Condition
 from gpuconsole.errors import UsageError
+from gpuconsole.session.housekeeping import Dependants
 from gpuconsole.session.queue.commands import find_condition
-from gpuconsole.session.queue.dependencies import Dependants, Order
+from gpuconsole.session.queue.dependencies import Order
 from gpuconsole.session.queue.placement_adapter import Placer
 from gpuconsole.session.queue.planner import Situation
 from tests.session.conftest import make_lab

@@ -242,7 +242,7 @@ class _Further:
     there while the next epoch's first step runs.
     """
 
-    __slots__ = ("_blocks", "_interp", "_kept", "_made", "_trainings", "_turns")
+    __slots__ = ("_blocks", "_interp", "_iterations", "_kept", "_made", "_trainings")
 
     def __init__(self, interp: Interpreter) -> None:
         self._interp = interp

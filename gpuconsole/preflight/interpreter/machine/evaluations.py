@@ -40,13 +40,21 @@ class Evaluation:
     """
 
     __slots__ = (
-        "_backwards", "_blocks", "_filled", "_first", "_grown", "_last", "_open", "_turns",
-        "_waiting", "_weight",
+        "_backwards",
+        "_blocks",
+        "_filled",
+        "_first",
+        "_grown",
+        "_iterations",
+        "_last",
+        "_open",
+        "_waiting",
+        "_weight",
     )  # fmt: skip
 
     def __init__(self, interp: Interpreter) -> None:
         run = interp.run
-        self._turns = 0
+        self._iterations = 0
         self._backwards, self._blocks = run.progress.backwards, len(run.tape.ledger.sizes)
         self._first = self._last = 0
         self._grown: dict[str, tuple[int, ...]] = {}
@@ -63,10 +71,10 @@ class Evaluation:
         """Look at what is kept after an iteration, `more` lists among it."""
         run = interp.run
         run.batch.left_out, run.batch.keeps = None, False
-        self._turns += 1
+        self._iterations += 1
         if not run.progress.optimizers or not self._is_one(run):
             return
-        if self._turns == 1:
+        if self._iterations == 1:
             lists = [*_lists(scope), *more]
             self._filled = {id(items): _identities(items) for items in lists if items}
             self._first = _held(run)
@@ -89,7 +97,7 @@ class Evaluation:
                 _extend(interp, items, each, self._waiting, self._weight)
             self._join(interp, scope, self._waiting, 1)
             self._open, self._waiting = [], 0
-        if left_out is None or self._turns < 2 or not self._is_one(run):
+        if left_out is None or self._iterations < 2 or not self._is_one(run):
             return
         growth = self._growth
         more = None if left_out.all is None else max(0, left_out.all - left_out.followed)
@@ -103,7 +111,7 @@ class Evaluation:
         for items, each in lists:
             _extend(interp, items, each, now, self._weight)
         self._open = lists
-        joined = self._join(interp, scope, now, self._turns - 1)
+        joined = self._join(interp, scope, now, self._iterations - 1)
         if growth > SMALL and (more is None or not (tensors or joined)):
             # Nothing that is known holds it: the memory is not known either.
             _unseen(run, growth * (UNKNOWN if more is None else more))
@@ -111,7 +119,7 @@ class Evaluation:
     @property
     def _growth(self) -> int:
         """Bytes by which each iteration after the first has made memory grow."""
-        return max(0, (self._last - self._first) // max(1, self._turns - 1))
+        return max(0, (self._last - self._first) // max(1, self._iterations - 1))
 
     def _is_one(self, run: Run) -> bool:
         """Whether it computes, and trains nothing."""
@@ -145,7 +153,7 @@ class Evaluation:
         before = self._filled.get(id(items), ())
         if not before or _identities(items[: before[0]]) != before:
             return 0
-        each, rest = divmod(len(items) - before[0], self._turns - 1)
+        each, rest = divmod(len(items) - before[0], self._iterations - 1)
         return 0 if rest or each < 0 else each
 
 

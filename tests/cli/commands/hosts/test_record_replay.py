@@ -78,7 +78,7 @@ def test_ones_own_recordings_need_no_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["replay", "none.gpurec"], "No such file"),
         (["replay"], "holds no recorded moment"),
