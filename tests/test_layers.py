@@ -6,8 +6,10 @@ import json
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import grimp
 import pytest
@@ -28,6 +30,16 @@ print(json.dumps(found))
 """
 
 
+def ran(code: str, *args: str, env: Mapping[str, str] | None = None) -> CompletedProcess[str]:
+    """Return what a program in a fresh process printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def _modules() -> dict[str, list[str]]:
     """Return the modules of each room that may import something heavy, and of all others as one."""
     rooms: dict[str, list[str]] = {}
@@ -44,14 +56,7 @@ def _modules() -> dict[str, list[str]]:
 def test_each_room_imports_only_what_it_may() -> None:
     wrong: dict[str, set[str]] = {}
     for room, names in _modules().items():
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE, json.dumps(names), json.dumps(HEAVY)],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{room}: {done.stderr}"
+        done = ran(PROBE, json.dumps(names), json.dumps(HEAVY))
         for name, heavy in json.loads(done.stdout).items():
             surplus = set(heavy) - ALLOWED.get(room, set())
             if surplus:
@@ -74,13 +79,7 @@ def test_help_and_preflight_pay_for_no_screen_and_no_ssh() -> None:
         "import gpuconsole.preflight\n"
         "sys.stderr.write(repr([m for m in ('textual', 'asyncssh', 'docker') if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
+    done = ran(probe)
     assert "Usage" in done.stdout
     assert done.stderr.strip() == "[]"
 
@@ -93,13 +92,7 @@ def test_help_imports_no_command() -> None:
         "slow += ('asyncio', 'pydantic', 'yaml', 'rich')\n"
         "sys.stderr.write(repr([m for m in slow if m in sys.modules]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
+    done = ran(probe)
     assert "preflight" in done.stdout
     assert done.stderr.strip() == "[]"
 
@@ -121,10 +114,7 @@ def test_a_plain_preflight_imports_only_what_it_uses(tmp_path: Path) -> None:
         f"sys.stderr.write(repr([m for m in {NOT_BEFORE_NEEDED!r} if m in sys.modules]))"
     )
     own = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", probe, str(script)],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=True, env=own,
-    )  # fmt: skip
+    done = ran(probe, str(script), env=own)
     assert '"verdicts"' in done.stdout
     assert done.stderr.strip() == "[]"
 
@@ -155,12 +145,5 @@ print(json.dumps(loaded))
 def test_an_extra_is_loaded_where_it_is_used_alone(
     lab: str, loaded: list[str], tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", OPENED, str(tmp_path), lab],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(OPENED, str(tmp_path), lab)
     assert json.loads(done.stdout.splitlines()[-1]) == loaded

@@ -102,35 +102,23 @@ def test_no_two_public_classes_have_one_name() -> None:
     assert len({kind.__name__ for kind in named}) == len(named)
 
 
-def test_importing_costs_nothing() -> None:
-    probe = (
+@pytest.mark.parametrize(
+    "probe",
+    [
         "import sys; before = set(sys.modules); import gpuconsole\n"
-        "print(sorted(name for name in set(sys.modules) - before if name.startswith('gpuconsole.')"
-        " or name in ('asyncio', 'asyncssh', 'textual', 'docker', 'pydantic', 'click', 'rich')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
-    assert done.stdout == "[]\n"
-
-
-def test_the_api_pays_for_no_screen() -> None:
-    probe = (
+        "print([name for name in set(sys.modules) - before if name.startswith('gpuconsole.')"
+        " or name in ('asyncio', 'asyncssh', 'textual', 'docker', 'pydantic', 'click', 'rich')])",
         "import sys, gpuconsole; gpuconsole.open_session; gpuconsole.Report\n"
         "print([m for m in ('textual', 'asyncssh', 'docker', 'rich', 'IPython') "
-        "if m in sys.modules])"
-    )
+        "if m in sys.modules])",
+    ],
+    ids=["nothing", "no screen"],
+)
+def test_importing_costs(probe: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", probe],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=True,
-    )
+        capture_output=True, text=True, timeout=DEADLINE_S, check=True,
+    )  # fmt: skip
     assert done.stdout == "[]\n"
 
 

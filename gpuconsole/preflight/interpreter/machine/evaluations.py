@@ -40,16 +40,8 @@ class Evaluation:
     """
 
     __slots__ = (
-        "_backwards",
-        "_blocks",
-        "_filled",
-        "_first",
-        "_grown",
-        "_iterations",
-        "_last",
-        "_open",
-        "_waiting",
-        "_weight",
+        "_backwards", "_blocks", "_filled", "_first", "_grown", "_iterations", "_last", "_open",
+        "_waiting", "_weight",
     )  # fmt: skip
 
     def __init__(self, interp: Interpreter) -> None:
