@@ -118,6 +118,8 @@ def test_the_manifest_is_as_wide_as_it_says() -> None:
     assert sum(one.has_truth for one in corpus.of("third-party-19")) >= 27
     assert sum(one.has_truth for one in corpus.of("suites-14")) >= 17
     assert corpus.held_out >= {"suites-15", "third-party-20"}
+    assert sum(one.has_truth for one in corpus.of("third-party-20")) >= 27
+    assert sum(one.has_truth for one in corpus.of("suites-15")) >= 12
 
 
 def test_what_does_not_count_was_run_and_ended() -> None:
