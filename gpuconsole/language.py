@@ -178,11 +178,6 @@ def spoken(wanted: str, environment: Mapping[str, str]) -> str:
     return ENGLISH
 
 
-def places(text: str) -> Iterable[str]:
-    """Give the names of the places in a text of a catalogue."""
-    return _PLACE.findall(text)
-
-
 def _joined(sentences: Iterable[str]) -> str:
     """Put sentences behind each other; a full stop of Chinese has its blank with it."""
     result = ""

@@ -37,7 +37,7 @@ _RATES = "gavel_throughputs_isolated.csv"
 
 def read_lab(path: Path | None) -> Lab:
     """Read a lab file; without one, the lab of 8 hosts that comes along."""
-    path = _shipped(DEFAULT_LAB) if path is None else path
+    path = _default_lab() if path is None else path
     return parse_lab(read_text(path, trusted=False), path.name)
 
 
@@ -77,11 +77,11 @@ def run(
         return compare(trace.source, lab, jobs, policies, dice, progress, cut=cut, seed=seed)
 
 
-def _shipped(name: str) -> Path:
-    """Return a file of the inventory folder: the wheel's, or the checkout's beside the package."""
+def _default_lab() -> Path:
+    """Return the lab file of the inventory folder: the wheel's, or the checkout's."""
     package = Path(__file__).resolve().parents[1]
     wheel = package / "data" / "inventory"
-    return (wheel if wheel.is_dir() else package.parent / "inventory") / name
+    return (wheel if wheel.is_dir() else package.parent / "inventory") / DEFAULT_LAB
 
 
 def _rates_beside(path: Path) -> Path:

@@ -135,10 +135,10 @@ async def dial(calls: DockerCalls, container: str, target: str) -> DialedStream:
     )
 
 
-async def opened(calls: DockerCalls, doing: str, command_: Made, *, tty: bool = False) -> RawStream:
+async def opened(calls: DockerCalls, doing: str, command_: Made) -> RawStream:
     """Start a command that was made ready, and return what it reads and writes."""
-    reader, writer = await started(calls, doing, command_, tty=tty)
-    return RawStream(reader, writer, framed=not tty)
+    reader, writer = await started(calls, doing, command_, tty=False)
+    return RawStream(reader, writer, framed=True)
 
 
 def _made(client: docker.APIClient, container: str, command: Sequence[str]) -> Made:

@@ -434,17 +434,15 @@ def _check_jumps(document: Document[InventorySection], hosts: tuple[HostEntry, .
 def _check_hooks(document: Document[InventorySection], index: int, host: HostSection) -> None:
     """Raise DocumentError for keys of elastic hosts that make no sense together."""
     if host.sleep and not host.wake:
-        raise _needs(document, index, "sleep", f"{host.name} could not be woken again", "wake")
+        raise _needs(document, index, "sleep", f"{host.name} could not be woken again")
     if host.elastic is not None and not host.wake:
-        raise _needs(document, index, "elastic", f"{host.name} cannot be woken", "wake")
+        raise _needs(document, index, "elastic", f"{host.name} cannot be woken")
     if host.wake and (host.local or host.engine == "slurm"):
         what = "this machine" if host.local else "a cluster, which wakes its own nodes"
         raise document.error(
-            ("hosts", index, "wake"), f"{host.name} is {what}", "Remove `wake` and `sleep`."
+            ("hosts", index), f"{host.name} is {what}", "Remove `wake` and `sleep`."
         )
 
 
-def _needs(
-    document: Document[InventorySection], index: int, key: str, what: str, missing: str
-) -> DocumentError:
-    return document.error(("hosts", index, key), f"{what}: it has no `{missing}`", "Add it.")
+def _needs(document: Document[InventorySection], index: int, key: str, what: str) -> DocumentError:
+    return document.error(("hosts", index, key), f"{what}: it has no `wake`", "Add it.")

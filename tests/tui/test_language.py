@@ -30,7 +30,6 @@ from gpuconsole.language import (
     Language,
     catalogue,
     language,
-    places,
     spoken,
 )
 from gpuconsole.session.factory import DemoOptions, open_session
@@ -230,6 +229,10 @@ def test_no_text_has_blanks_around_it() -> None:
     assert not [
         text for part in catalogue(CHINESE).values() for text in part if text != text.strip()
     ]
+
+
+def places(text: str) -> list[str]:
+    return re.findall(r"\{(\w+)\}", text)
 
 
 def test_both_sides_have_the_same_places() -> None:

@@ -43,6 +43,6 @@ class Adapter(Generic[T]):
         """Return a value in the form of the type; pydantic's ValidationError where it has none."""
         return self._adapter.validate_python(value)
 
-    def dump_json(self, value: T, *, by_alias: bool | None = None) -> bytes:
+    def dump_json(self, value: T) -> bytes:
         """Return a value as JSON."""
-        return self._adapter.dump_json(value, by_alias=by_alias)
+        return self._adapter.dump_json(value)

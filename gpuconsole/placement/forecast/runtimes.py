@@ -54,7 +54,6 @@ class PastRun:
     model: str
     """Of the devices."""
     run_time_s: float
-    ended_at: float
     digest: str = ""
     """By which the same script of others is known again; "" where the name must do."""
 

@@ -63,7 +63,6 @@ class _Record:
     ended_s: float | None = None
     held_s: float = 0.0
     restarts: int = 0
-    shared_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -155,7 +154,6 @@ class _Run:
                     record.ended_s,
                     record.held_s,
                     record.restarts,
-                    record.shared_s,
                 )
                 for record in self.records
             ),
@@ -238,8 +236,6 @@ class _Run:
         passed = now - running.since
         running.left_s = max(0.0, running.left_s - passed * running.speed * running.rate)
         running.record.held_s += passed * running.record.job.devices
-        if running.partner is not None and running.rate < 1.0:
-            running.record.shared_s += passed
         running.since = now
 
     def _plan_end(self, running: _Running) -> None:

@@ -22,8 +22,6 @@ class Ran:
     held_s: float = 0.0
     """Device-seconds that it held, lost attempts too."""
     restarts: int = 0
-    shared_s: float = 0.0
-    """Time it shared its device."""
 
 
 @dataclass(frozen=True, slots=True)

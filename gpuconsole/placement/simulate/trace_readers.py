@@ -130,15 +130,15 @@ class Rows:
             if not line.startswith("#"):
                 yield line
 
-    def number(self, row: Mapping[str, str], column: str, least: float = 0.0) -> float:
-        """Return a number of a row that is finite and at least `least`."""
+    def number(self, row: Mapping[str, str], column: str) -> float:
+        """Return a number of a row that is finite and not negative."""
         text = row[column]
         try:
             value = float(text)
         except (TypeError, ValueError):
             raise self.error(f"`{column}` is {_quoted(text)}, expected a number") from None
-        if not math.isfinite(value) or value < least:
-            raise self.error(f"`{column}` is {_quoted(text)}, expected at least {least:g}")
+        if not math.isfinite(value) or value < 0:
+            raise self.error(f"`{column}` is {_quoted(text)}, expected at least 0")
         return value
 
     def count(self, row: Mapping[str, str], column: str) -> int:

@@ -65,15 +65,15 @@ def upper(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
     return inf
 
 
-def lower(residuals: Sequence[Residual], level: float = LEVEL) -> float | None:
-    """Return the bound above which the next error lies with chance `level`; None with too few.
+def lower(residuals: Sequence[Residual]) -> float | None:
+    """Return the bound above which the next error lies with chance `LEVEL`; None with too few.
 
     A "more than" entry counts with what is sure of it.
     """
     if len(residuals) < ENOUGH:
         return None
     mirrored = [Residual(-residual.value) for residual in residuals]
-    bound = upper(mirrored, level)
+    bound = upper(mirrored)
     return None if bound is None else -bound
 
 

@@ -144,7 +144,7 @@ class Sandbox:
                 *view(shown, scratch, overlay, size_mib=self.limits.written_mib), "--", *inside,
             )  # fmt: skip
         return (
-            _tool("unshare"), "--user", "--map-current-user", "--net", "--ipc", "--uts", "--pid",
+            _unshare(), "--user", "--map-current-user", "--net", "--ipc", "--uts", "--pid",
             "--mount-proc", "--fork", "--kill-child", "--", *inside,
         )  # fmt: skip
 
@@ -270,7 +270,7 @@ def require_sandbox(sandbox: Sandbox | None = None) -> None:
             ),
             sentences("Install bubblewrap 0.5 or newer, or measure as another user.", _WITHOUT),
         )
-    _tool("unshare")
+    _unshare()
 
 
 def _is_root() -> bool:
@@ -349,12 +349,12 @@ def _environment(scratch: Path) -> dict[str, str]:
     return {**inherited, **own, "USER": "sandbox", "LOGNAME": "sandbox"}
 
 
-def _tool(name: str) -> str:
-    path = shutil.which(name)
+def _unshare() -> str:
+    path = shutil.which("unshare")
     if path is None:
         raise UsageError(
             "No sandbox on this system",
-            msg("`{name}` (util-linux) is not installed here.", name=name),
+            msg("`{name}` (util-linux) is not installed here.", name="unshare"),
             msg("Install it. {without}", without=_WITHOUT),
         )  # fmt: skip
     return path

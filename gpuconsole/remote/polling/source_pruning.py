@@ -20,8 +20,9 @@ _GOES_ON = (" ", "\t", "\n", "\r", "#", ")", "]", "}")
 _NAMED = re.compile("|".join(kind.pattern for kind in (_DEFINITION, _CONSTANT, _IMPORT)))
 
 
-def pruned(source: str, users: str) -> str:
-    """Return `source` without what `users` cannot reach: functions, classes, constants, imports.
+def pruned_program(source: str, users: str, file: str) -> tuple[str, CodeType]:
+    """Return `source` without what `users` cannot reach: functions, classes, constants,
+    imports; and the program that it is, as if it were read from `file`.
 
     A definition stays when its name occurs anywhere in the text of `users`, of statements outside
     of definitions, or of a definition that stays; so names in strings, as for `getattr`, count too.
@@ -29,11 +30,6 @@ def pruned(source: str, users: str) -> str:
     `name.startswith("NVML_ERROR_")`. Another name that is put together while the program runs does
     not count. Where the cut text is not a program, the whole source is returned.
     """
-    return pruned_program(source, users, "<pruned>")[0]
-
-
-def pruned_program(source: str, users: str, file: str) -> tuple[str, CodeType]:
-    """Return what `pruned` does, and the program that it is, as if it were read from `file`."""
     text = _cut(source, users)
     try:
         return text, compile(text, file, "exec", dont_inherit=True)

@@ -100,7 +100,7 @@ class StopRules:
                 continue
             self._asked_at[key] = now
             job = self._context.journal.job(key[0])
-            source = await records_of(self._context.hosts, job) if job is not None else None
+            source = await records_of(self._context.hosts, job, 0) if job is not None else None
             files = await fetched(source, key[0]) if source is not None else None
             broken = await asyncio.to_thread(broken_by, files, rules) if files else None
             if broken is not None and self._watched.get(key) is log:

@@ -186,7 +186,7 @@ class Tuning:
             log = Curves()
         if goal.metric in log.curves or job.attempt.started_at is None:
             return log
-        source = await records_of(self._context.hosts, job)
+        source = await records_of(self._context.hosts, job, 0)
         return with_records(log, await self._records.curves(job, path, source))
 
 

@@ -208,7 +208,7 @@ class Intake:
         task = replace(wanted.task, secrets=dict(submission.secrets))
         _require_form(task)
         require_sound(wanted)
-        _require_figure("estimate", wanted.estimate_mib, _LARGEST_MIB)
+        _require_figure("estimate", wanted.estimate_mib)
         self._rights.require_priority(caller, task.priority)
         self._policy.run_as(caller)
         self._require_engine(task)
@@ -258,7 +258,7 @@ def _require_form(task: Task) -> None:
     _require_number("retries", task.retries, 0, _MOST_RETRIES)
     _require_number("priority", task.priority, -commands.MOST_PRIORITY, commands.MOST_PRIORITY)
     for name, size in (("shm_size", task.shm_size_mib), ("memory_limit", task.memory_limit_mib)):
-        _require_figure(name, size, _LARGEST_MIB)
+        _require_figure(name, size)
     if task.service is not None and not (task.sweep and task.hosts == 1 and not task.goal):
         raise UsageError("Wrong service", "A replica has the name of its service, and one host.")
     _require_smaller(task)
@@ -330,7 +330,7 @@ def _require_smaller(task: Task) -> None:
     for smaller in task.smaller:
         _require_number("smaller batch", smaller.size, 1, min(above, smaller.was) - 1)
         _require_number("smaller batch", smaller.was, 2, _LARGEST_BATCH)
-        _require_figure("estimate", smaller.estimate_mib, _LARGEST_MIB)
+        _require_figure("estimate", smaller.estimate_mib)
         above = smaller.size
 
 
@@ -360,11 +360,12 @@ def _require_number(name: str, number: int, least: int, most: int) -> None:
         )
 
 
-def _require_figure(name: str, figure: float | None, most: float) -> None:
-    if figure is not None and not 0 <= figure <= most:
+def _require_figure(name: str, figure: float | None) -> None:
+    if figure is not None and not 0 <= figure <= _LARGEST_MIB:
+        most = f"{_LARGEST_MIB:g}"
         raise UsageError(
             msg("Wrong {name}", name=name),
-            msg("{value} is not from 0 to {most}.", value=str(figure)[:20], most=f"{most:g}"),
+            msg("{value} is not from 0 to {most}.", value=str(figure)[:20], most=most),
         )
 
 

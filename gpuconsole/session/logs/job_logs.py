@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from gpuconsole.config import LabSettings
-from gpuconsole.core.fleet import HostState
 from gpuconsole.core.jobs import Job
 from gpuconsole.core.training.curves import Curves
 from gpuconsole.core.training.visualdl import with_records
 from gpuconsole.core.wording import msg
-from gpuconsole.errors import ConsoleError, UsageError
+from gpuconsole.errors import UsageError
 from gpuconsole.session.context import Context
 from gpuconsole.session.logs.follow import is_being_copied, log_file
 from gpuconsole.session.logs.noted import warning_line
-from gpuconsole.session.logs.records import Records, TrainingRecords
+from gpuconsole.session.logs.records import TrainingRecords, records_of
 from gpuconsole.session.logs.tail import tail
 from gpuconsole.session.logs.training import TrainingLogs
 
@@ -66,20 +65,8 @@ class JobLogs:
             curves = await self._logs.curves(job.id, number, path, whole=whole, rank=rank)
             if not latest:
                 return curves
-            records = await self._records_of(job, rank)
+            records = await records_of(self._hosts, job, rank)
             return with_records(curves, await self._records.curves(job, path, records))
         except OSError as error:
             words = msg("{path} cannot be read ({why}).", path=path, why=error.strerror)
             raise UsageError("Log cannot be read", words, "") from None
-
-    async def _records_of(self, job: Job, rank: int) -> Records | None:
-        """Return a source of the record files of a job; None where its host is not in sight."""
-        attempt = job.attempt
-        host = attempt.parts[rank].host if attempt is not None else ""
-        seen = self._hosts.snapshot().host(host) if host else None
-        if seen is None or seen.state is not HostState.UP:
-            return None
-        try:
-            return (await self._hosts.engine(host)).records
-        except ConsoleError:
-            return None

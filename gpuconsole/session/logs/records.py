@@ -44,7 +44,7 @@ class Records(Protocol):
         ...
 
 
-async def records_of(hosts: Hosts, job: Job, rank: int = 0) -> Records | None:
+async def records_of(hosts: Hosts, job: Job, rank: int) -> Records | None:
     """Return a source of the record files of a job's latest attempt; None where its host is not in
     sight."""
     attempt = job.attempt

@@ -31,10 +31,6 @@ class Search:
         self._seen = (-1, -1)
         """Epoch and version of the log that was looked through."""
 
-    def behind(self, log: Lines) -> bool:
-        """Tell whether there are lines to look through."""
-        return self._seen != (log.epoch, log.version) or self.done < len(log)
-
     async def go_on(self, log: Lines) -> bool:
         """Look through one more block; False when all there is has been looked through."""
         self._go_back(log)

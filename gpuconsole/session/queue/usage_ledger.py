@@ -238,7 +238,6 @@ class Ledger:
                 devices=count,
                 model=self._models.get((job.id, attempt.number), ""),
                 run_time_s=worked_s(job),
-                ended_at=attempt.ended_at or 0.0,
                 digest=str((job.estimate or {}).get("digest") or ""),
             )
         )

@@ -43,7 +43,7 @@ def trouble_key(host: str) -> str:
 
 
 def ordered(
-    listings: Iterable[HostContainers], order: str, chosen: Filter, me: str = ""
+    listings: Iterable[HostContainers], order: str, chosen: Filter
 ) -> dict[str, HostContainer | HostContainers]:
     """Return what is shown by the keys of its rows: containers that match, in an order of `ORDERS`,
     and every host that could not be asked, or has more than are listed."""

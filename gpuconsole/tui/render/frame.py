@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.cells import cell_len
@@ -122,15 +122,13 @@ def _freshness(ink: Ink, picture: Picture, wide: bool) -> list[Piece]:
     return [(words + "  ", ink.warn if stale else ink.muted), (clock + " ", ink.text)]
 
 
-def nav_line(
-    ink: Ink, picture: Picture, mode: str, crumbs: str, width: int, tabs: Iterable[Tab] = TABS
-) -> list[Piece]:
+def nav_line(ink: Ink, picture: Picture, mode: str, crumbs: str, width: int) -> list[Piece]:
     """Return line 2: the numbered screens, and at the right where one is."""
     wrong = len(picture.open_incidents)
     numbers = {"queue": picture.waiting, "job": picture.active, "triage": wrong}
     wide = width >= WIDE
     left: list[Piece] = [(" ", ink.text)]
-    for tab in tabs:
+    for tab in TABS:
         number = numbers.get(tab.mode, 0)
         urgent = "!" if tab.mode == "triage" and picture.critical else ""
         count = f" {number}{urgent}" if number else ""

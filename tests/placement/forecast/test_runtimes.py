@@ -28,7 +28,7 @@ def run(
     devices: int = 1,
     model: str = "A100",
 ) -> PastRun:
-    return PastRun(user, script, args, devices, model, seconds, 0.0)
+    return PastRun(user, script, args, devices, model, seconds)
 
 
 def predict(runs: list[PastRun], **asked: object) -> Prediction | None:
@@ -64,13 +64,13 @@ def test_a_script_of_others_speaks_from_three_runs_on() -> None:
 
 
 def test_the_same_script_of_others_is_known_by_its_digest() -> None:
-    others = [PastRun("bob", "/b/train.py", (), 1, "", 500.0, 0.0, "d1")] * 3
+    others = [PastRun("bob", "/b/train.py", (), 1, "", 500.0, "d1")] * 3
     assert predict(others, script="/a/train.py") is None
     found = predict(others, script="/a/train.py", digest="d1")
     assert found is not None
     assert found.run_time_s == pytest.approx(500.0)
     # A line changed makes another digest; the user's own script keeps its name.
-    own = [PastRun("ada", "/a/train.py", (), 1, "", 90.0, 0.0, f"d{n}") for n in range(3)]
+    own = [PastRun("ada", "/a/train.py", (), 1, "", 90.0, f"d{n}") for n in range(3)]
     changed = predict(own, script="/a/train.py", digest="d9", args=("--new",))
     assert changed is not None
     assert changed.source == "3 runs of this script by ada"

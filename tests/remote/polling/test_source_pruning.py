@@ -13,7 +13,12 @@ from unittest import mock
 import pynvml
 
 from gpuconsole.remote import agent
-from gpuconsole.remote.polling.source_pruning import pruned
+from gpuconsole.remote.polling.source_pruning import pruned_program
+
+
+def pruned(source: str, users: str) -> str:
+    return pruned_program(source, users, "<pruned>")[0]
+
 
 SOURCE = '''"""A module."""
 import functools

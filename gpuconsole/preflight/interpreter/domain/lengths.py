@@ -68,12 +68,11 @@ def more_in(value: Value) -> More | None:
     return None
 
 
-def opened(item: Value, length: Value, *, exists: bool = True) -> Value:
+def opened(item: Value, length: Value) -> Value:
     """Return a list of so many items like `item`."""
     if isinstance(length, int):
         return [item] * min(max(length, 0), MAX_KNOWN)
-    more = More(length.file, length.line, length.reason, length.root, length)
-    return [item, more] if exists else [more]
+    return [item, More(length.file, length.line, length.reason, length.root, length)]
 
 
 def length_of(value: Value) -> Value:

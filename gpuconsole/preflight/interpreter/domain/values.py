@@ -192,12 +192,12 @@ def plain(unknown: Unknown) -> Unknown:
     return unknown
 
 
-def formed(unknown: Unknown, form: Form) -> Unknown:
-    """Return the unknown with what its use shows about the form of an answer."""
+def as_number(unknown: Unknown) -> Unknown:
+    """Return the unknown as one of which an answer is a number, as its use shows."""
     root = unknown.root
     if root is None or root.form != "value":
         return unknown
-    return replace(unknown, root=replace(root, form=form))
+    return replace(unknown, root=replace(root, form="number"))
 
 
 class Scope:

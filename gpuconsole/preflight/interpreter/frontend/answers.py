@@ -22,7 +22,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     Unsized,
     Value,
-    formed,
+    as_number,
     plain,
 )
 from gpuconsole.preflight.interpreter.frontend import questions
@@ -143,7 +143,7 @@ def of_call(
         if issubclass(target.type, Layer):
             # Its parameters are memory, whether or not it is ever called.
             interp.run.block(result)
-        return formed(plain(result), "number")
+        return as_number(plain(result))
     if isinstance(target, NativeFunction) and not _numeric(target.name):
         read = isinstance(result, SomeBytes) and target.name.endswith(".read")
         result = result if read or isinstance(result, Unsized) else plain(result)

@@ -18,7 +18,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     ShapeFault,
     UserRaise,
     Value,
-    formed,
+    as_number,
 )
 from gpuconsole.preflight.interpreter.frontend import answers, questions
 from gpuconsole.preflight.interpreter.frontend.answers import weightless
@@ -401,7 +401,7 @@ def _many(
         home = scope.find(name)
         if home is not None and isinstance(home.names[name], (int, float)):
             why = f"{name}, which a loop over data counts"
-            home.names[name] = formed(run.unknown(why, more), "number")
+            home.names[name] = as_number(run.unknown(why, more))
     return end
 
 

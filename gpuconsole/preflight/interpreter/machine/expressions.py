@@ -35,8 +35,8 @@ from gpuconsole.preflight.interpreter.domain.values import (
     SuperOf,
     Unknown,
     Value,
+    as_number,
     first_unknown,
-    formed,
     plain,
 )
 from gpuconsole.preflight.interpreter.frontend import answers
@@ -182,7 +182,7 @@ def binary(interp: Interpreter, kind: type[ast.operator], left: Value, right: Va
                 operand = operand if isinstance(other, SomeNumber) else other
             if isinstance(other, Tensor) and other.needs_grad:
                 interp.run.block(operand)
-            return formed(_computed(kind, operand, other), "number")
+            return as_number(_computed(kind, operand, other))
     if isinstance(left, Listed) or isinstance(right, Listed):
         result = operators.by_own_method(interp, kind, left, right)
         if result is not MISSING:

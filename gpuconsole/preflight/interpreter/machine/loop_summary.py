@@ -24,7 +24,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Scope,
     Unknown,
     Value,
-    formed,
+    as_number,
 )
 from gpuconsole.preflight.interpreter.machine.run_state.run import MAX_STEPS
 from gpuconsole.preflight.interpreter.numpy.array import Array
@@ -178,7 +178,7 @@ class Iterations:
                     home.names[name] = now + each * left
                     continue
             if isinstance(now, (int, float)) and now != then:
-                home.names[name] = formed(why, "number")
+                home.names[name] = as_number(why)
         count = str(self.count)
         if self._total is not None:
             count = msg("{n} of {all}", n=self.count, all=self._total)

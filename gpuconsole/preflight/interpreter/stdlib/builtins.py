@@ -31,8 +31,8 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Unknown,
     UserClass,
     Value,
+    as_number,
     first_unknown,
-    formed,
     plain,
 )
 from gpuconsole.preflight.interpreter.machine import evaluations, exceptions
@@ -372,7 +372,7 @@ def _extreme(
         return extreme_length
     unknown = first_unknown(items)
     if unknown is not None:
-        return formed(unknown, "number")
+        return as_number(unknown)
     if items and (
         all(isinstance(item, (int, float)) for item in items)
         or all(isinstance(item, str) for item in items)
