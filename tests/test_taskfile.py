@@ -75,7 +75,7 @@ def test_policy_and_scheduler_may_stand_under_the_task(folder: Path) -> None:
     assert read(folder, moved) == read(folder, PUBLISHED)
     twice = PUBLISHED.replace("task:\n", "task:\n  scheduler: {timeout: 3}\n")
     error = refused(folder, twice)
-    assert "job.yaml:17:3: `scheduler`: `scheduler` stands at the top level" in error.message
+    assert "job.yaml:17:3: `scheduler`: `scheduler` is both at the top level" in error.message
 
 
 def test_every_key_arrives(folder: Path) -> None:

@@ -154,7 +154,7 @@ DOUBTS = {
         KINDS[:2], "loss.backward()\n", "loss.backward()\n        loss.backward()\n",
         "more than one backward pass",
     ),
-    "while": (KINDS[:2], "for epoch in range(2):", "while True:", "stands in a while loop"),
+    "while": (KINDS[:2], "for epoch in range(2):", "while True:", "is inside a while loop"),
     "two-optimizers": (
         KINDS[:2], "optimizer.step()", "optimizer.step()\n        other.step()",
         "which object is the optimizer is not plain",
@@ -166,7 +166,7 @@ DOUBTS = {
     ),
     "something-between": (
         KINDS[:2], "optimizer.step()", "penalize(net)\n        optimizer.step()",
-        "stands between backward and step",
+        "comes between backward and step",
     ),
     "never-cleared": (
         KINDS[:2], "        optimizer.clear_grad()\n", "", "where gradients are cleared",

@@ -239,7 +239,7 @@ def test_a_head_that_is_killed_is_taken_over_and_stands_by_when_it_is_back(heads
     refused = heads.first.host.run(
         ["curl", "-s", "--unix-socket", "/run/gpuconsole/queue.sock", "http://lab/v1/audit"]
     )
-    assert b"stands by; " in refused.stdout
+    assert b"is on standby; " in refused.stdout
     for gate in ("long-0", "long-1", "short-0", "short-1"):
         heads.open(gate)
     heads.ended([*running, *queued])
@@ -260,7 +260,7 @@ def test_a_head_that_was_cut_off_or_frozen_launches_nothing_when_it_is_back(head
     heads.first.host.heal()
     heads.lab.connect()
     until(lambda: heads.first.stands_by, heads.said)
-    assert "leads the lab's queue now; this head stands by" in heads.first.said()
+    assert "leads the lab's queue now; this head is on standby" in heads.first.said()
     # Now the second one stands still for as long as it takes, and then goes on as if nothing were.
     heads.second.signal(signal.SIGSTOP)
     took_s = heads.first.take_over(heads.folder)

@@ -91,9 +91,9 @@ def _generate(
             whole = more is not None and not part.ifs and len(parts) == 1
             add_more(more if more and whole else lengths.fewer(interp.run, more))
         elif at == 0 and iterations.enough(interp, (), scope):
-            for told_item in iterations.telling(items):
+            for sampled in iterations.telling(items):
                 iterations.count += 1
-                interp.assign(part.target, told_item, scope)
+                interp.assign(part.target, sampled, scope)
                 if all(interp.truth(interp.eval(test, scope)) is True for test in part.ifs):
                     _generate(interp, parts, 1, scope, collected, add, add_more)
             _others(interp, parts, iterations, collected, add_more)
