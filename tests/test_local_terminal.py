@@ -1,4 +1,4 @@
-"""A terminal joined to a process: every key passes, sizes are told, and all is restored."""
+"""A terminal joined to a process: every key passes, sizes are passed on, and all is restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import until, wait_until
 
 
 class Far:
-    """A process that keeps what it is sent and says what a test gives it."""
+    """A process that keeps what it is sent and says what a test sets."""
 
     def __init__(self) -> None:
         self.heard = b""

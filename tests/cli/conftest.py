@@ -43,7 +43,7 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> tuple[str, ...]:
-    """Options that name an inventory whose one host refuses, and a fresh state folder."""
+    """Options that name an inventory of one host, which refuses, and a fresh state folder."""
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text(
         "version: 1\nhosts:\n  - {name: gone, address: 127.0.0.1, port: 9, user: nobody}\n"

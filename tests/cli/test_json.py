@@ -93,7 +93,7 @@ REFUSED = {
 }
 """Those that have to say no here, with their exit code: no host answers, there is no backup."""
 NO = {"check": 1, "containers": 3, "image list": 3, "image pull": 3, "preflight": 1, "curves": 1}
-"""Those whose answer is itself a no."""
+"""Those with an answer that is itself a no."""
 UNTIL_STOPPED = {"dispatch", "serve", "metrics", "jupyter", "mcp"}
 """They run until they are stopped. `serve` and `metrics` print where they are at once, `jupyter`
 where it is once its job runs, `dispatch` what it did at its end; `mcp` speaks its protocol. Their

@@ -98,7 +98,7 @@ class Terminal:
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_a_signal_at_the_first_moment_gives_the_terminal_back(number: signal.Signals) -> None:
-    """The terminal is taken, and the block that gives it back has not been entered yet."""
+    """The terminal is taken, and the block that returns it has not been entered yet."""
     code, written, same = Terminal(AT_ONCE, str(int(number))).ended()
     assert code == 128 + number
     assert written.endswith(LEAVE)

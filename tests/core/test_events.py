@@ -1,4 +1,4 @@
-"""Events: the name in one is told from the words around it."""
+"""Events: the name in one is distinguished from the words around it."""
 
 import pytest
 

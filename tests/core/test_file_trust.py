@@ -16,7 +16,7 @@ from gpuconsole.core import file_trust
 from gpuconsole.errors import TrustError, UsageError
 
 OTHER = 12345
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change an owner")
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_host_is_a_label_of_every_host() -> None:
     host = Host("a", HostState.UP, labels={"rack": "r1"})
     assert host.has_labels({"host": "a", "rack": "r1"}, {})
     assert not host.has_labels({"host": "b"}, {})
-    # One that the inventory gives goes first.
+    # One of the inventory goes first.
     assert Host("a", HostState.UP, labels={"host": "b"}).has_labels({"host": "b"}, {})
 
 

@@ -44,7 +44,7 @@ def test_what_is_fed_fetched_or_lasts_is_not_written_over() -> None:
 
 
 def test_memory_that_is_still_read_under_another_number_is_left_alone() -> None:
-    # 2 lies in 1, whose memory is read again as 1 by the last operator.
+    # 2 lies in 1, with memory that is read again as 1 by the last operator.
     operators = [
         _op("matmul", [0], [1]),
         _op("update_", [1], [2], within=IN_PLACE),

@@ -30,7 +30,7 @@ ABLE = ("fits", "tight")
 
 @dataclass(frozen=True)
 class Network:
-    """An estimator of a network whose memory is a line in the batch."""
+    """An estimator of a network with memory that is linear in the batch."""
 
     batch: int
     fixed: float

@@ -273,7 +273,7 @@ def test_what_is_read_is_what_is_shipped_and_what_is_measured(
 
 
 def test_another_loader_does_not_follow_an_option(tmp_path: Path) -> None:
-    """Who gives the option another value leaves what is written in the script."""
+    """Setting the option to another value leaves what is written in the script."""
     script = tmp_path / "train.py"
     text = TWO.format(first="0", loaders=f"{LOADER.format('args.size')}, {LOADER.format('64')}")
     head = "import argparse\nparser = argparse.ArgumentParser()\n"

@@ -1,4 +1,4 @@
-"""What would help, estimated anew; and the time of a step."""
+"""What would help, estimated again; and the time of a step."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ for _ in range(3):
 
 
 def test_a_batch_size_that_is_put_in_makes_no_script_wrong(write: Callable[..., Path]) -> None:
-    """It is written at two places, of which one takes another: only the own one can be told."""
+    """It is written at two places, of which one takes another: only the own one is known."""
     script = write(TWO_PLACES)
     own = report(task(script), [card(24)])
     assert own.verdicts[0].verdict == "fits"

@@ -25,7 +25,7 @@ MARK = b"@gpuc "
 
 
 class FakeChannel:
-    """An agent whose lines the test says."""
+    """An agent with lines that the test says."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -52,7 +52,7 @@ class FakeChannel:
 
 
 class FakeLink:
-    """A link whose commands are refused until the test lets them in."""
+    """A link with commands that are refused until the test lets them in."""
 
     def __init__(self) -> None:
         self.channels: list[FakeChannel] = []

@@ -256,7 +256,7 @@ def test_each_process_of_a_launch_has_a_file(bench: Bench) -> None:
 
 
 def _read_only(bench: Bench) -> None:
-    (bench.reporter / ".reports").write_text("a file stands where the folder should")
+    (bench.reporter / ".reports").write_text("a file in place of the folder")
 
 
 def _other_paddle(bench: Bench) -> None:

@@ -29,7 +29,7 @@ from tests.session.fakes import Console, Docker, FakeHosts, FirstFree, VirtualCl
 
 
 class MortalJournal(Journal):
-    """A journal whose console may die before or after any of its writes."""
+    """A journal of a console that may die before or after any of its writes."""
 
     console: Console
 

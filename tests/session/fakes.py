@@ -175,13 +175,13 @@ class Docker:
         self.uid = 1000
         self.busy_ports: frozenset[int] = frozenset()
         self.stop_code = 143
-        """How a container ends that is told to."""
+        """How a container ends when asked to."""
         self.put_waits: asyncio.Event | None = None
         """What code that is put in waits for."""
         self.removed: list[str] = []
         self.signs: list[str] = []
         self.lead_marks: dict[int, LeadMark] = {}
-        """Journals whose consoles showed that they are at work."""
+        """Journals of consoles that showed that they are at work."""
         self.records: dict[str, bytes] = {}
         """VisualDL's record files of any job, by their paths."""
         self.sent: list[str] = []
@@ -266,7 +266,7 @@ class Console:
 
 
 class EchoStream:
-    """A connection whose far end says what it hears, and `over` once it hears no more."""
+    """A connection with a far end that says what it hears, and `over` once it hears no more."""
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[bytes] = asyncio.Queue()
@@ -723,7 +723,7 @@ class FirstFree:
             if not free:
                 waiting[job.id] = Why("queued", "No device is free.")
                 continue
-            # Of a gang each host gives one device.
+            # A gang has one device of each host.
             chosen = {host.name: (host, device) for host, device in reversed(free)}
             places = [chosen[name] for name in sorted(chosen)][: job.task.hosts]
             if len(places) < job.task.hosts:

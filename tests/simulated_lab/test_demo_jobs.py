@@ -50,7 +50,7 @@ async def test_the_demo_shows_running_waiting_finished_and_out_of_memory(tmp_pat
             "eight-cards": JobState.QUEUED,
             "too-big": JobState.QUEUED,
         }
-        # More jobs of the sweep than devices: the last one is told when it should start.
+        # More jobs of the sweep than devices: the last one shows when it should start.
         last = session.job("sweep[lr=0.001]").id
 
         async def foreseen() -> bool:

@@ -443,7 +443,7 @@ def test_a_folder_that_may_not_be_written_can_be_looked_at(tmp_path: Path, clock
         "import sys, time; from pathlib import Path; from gpuconsole.state import Journal;"
         "print(Journal(Path(sys.argv[1]), clock=time.time, read_only=True).jobs()[0].id)"
     )
-    # Root may write anywhere unless it gives that right up.
+    # Root may write anywhere unless it drops that right.
     words: list[str] = []
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:

@@ -67,7 +67,7 @@ def test_a_folder_that_others_may_enter_is_refused(
     assert not list(folder.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change an owner")
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)

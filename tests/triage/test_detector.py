@@ -173,7 +173,7 @@ def test_nothing_opens_for_what_was_not_seen_to_hold() -> None:
     made.hold(LOST, seconds=8)
     made.hold(replace(LOST, state=HostState.STALE), seconds=28)
     assert made.opened == []
-    # A short gap does not begin the time anew; a long one does.
+    # A short gap does not begin the time again; a long one does.
     made.see(LOST, after=2.0)
     assert [one.rule for one in made.opened] == ["gpu-lost"]
     other = patient(fault_for=20)

@@ -26,7 +26,7 @@ def reported(*devices: Device, jobs: tuple[Job, ...]) -> dict[str, Incident]:
 
 
 def stepping(made: Job, *, last: float, read: float = 30.0) -> Job:
-    """Return a job whose reporter, read `read` s ago, told of steps of which the last is as old."""
+    """Return a job whose reporter, read `read` s ago, reported steps, the last as old."""
     attempt = replace(made.attempts[0], steps=100, stepped_at=NOW - last, steps_read_at=NOW - read)
     return replace(made, attempts=(attempt,))
 
@@ -62,7 +62,7 @@ def test_a_job_that_does_nothing_is_found(how: dict[str, Any], made: Job, confid
         # It makes steps, whatever its device says.
         ({"utilization": 0.0}, stepping(TRAIN, last=2 * MINUTE)),
         (SPINNING, stepping(TRAIN, last=2 * MINUTE)),
-        # It has told of steps, and could not be asked lately.
+        # It has reported steps, and could not be asked lately.
         ({"utilization": 0.0}, stepping(TRAIN, last=90 * MINUTE, read=60 * MINUTE)),
         # The device does not tell how much it is used, or what it draws.
         ({"utilization": None}, TRAIN),
@@ -81,7 +81,7 @@ def test_a_job_on_several_devices_is_idle_only_as_a_whole() -> None:
     idle, busy = device(utilization=0.0), device(1, **WORKING)
     assert reported(idle, busy, jobs=(both,)) == {}
     incidents = reported(idle, device(1, utilization=0.0), jobs=(both,))
-    assert set(incidents) == {"idle-job"}, "told once, at its first device"
+    assert set(incidents) == {"idle-job"}, "reported once, at its first device"
     assert reported(idle, jobs=(both,)) == {}, "of one device nothing is known"
 
 

@@ -263,7 +263,7 @@ def test_before_the_container_is_known_nobody_is_a_stranger() -> None:
     [
         (process(4000.0, "li"), False),
         (process(4000.0, "li", "d" * 64), False),
-        # In a container nobody can tell whose it is: names there are another world's.
+        # In a container it has no known owner: names there are another world's.
         (process(4000.0, "root", "d" * 64), False),
         (process(4000.0, "wang"), True),
         (process(4000.0, ""), False),

@@ -88,7 +88,7 @@ class Driven:
         def said() -> bool:
             return any(words in message.message for message in self.app.messages)
 
-        await self.until(said, f"`{words}` is not told")
+        await self.until(said, f"`{words}` is not shown")
 
     async def beats(self, count: int) -> None:
         """Wait until the paint clock has struck so often, and what it struck for is done."""

@@ -61,7 +61,7 @@ NOW = 1_790_000_000.0
 
 
 def device(uuid: str, index: int = 0, **more: Any) -> Device:
-    """An A100 at work, unless told otherwise."""
+    """An A100 at work, by default."""
     values: dict[str, Any] = {
         "model": "NVIDIA A100-SXM4-40GB",
         "memory_total_mib": 40960.0,
@@ -140,7 +140,7 @@ def job(name: str, state: JobState, number: int = 1, **more: Any) -> Job:
 
 
 def incident(rule: str = "heat", subject: str = "GPU-b1", **more: Any) -> Incident:
-    """Something wrong on the second host, unless told otherwise."""
+    """Something wrong on the second host, by default."""
     values: dict[str, Any] = {
         "severity": Severity.WARNING,
         "title": "slowed by heat",
@@ -314,7 +314,7 @@ class FakeImages:
 
 @dataclass
 class FakeRecorder:
-    """Records nothing, unless told otherwise."""
+    """Records nothing, by default."""
 
     on: bool = False
     folder: Path | None = None
@@ -402,7 +402,7 @@ class FakeSession:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     """Whether measuring was cancelled."""
     learned: Report | None = None
-    """What measuring gives; None for the same answer."""
+    """What measuring returns; None for the same answer."""
 
     usage: UsageReport | None = None
     """What was held and used; None for nothing."""

@@ -57,7 +57,7 @@ def lightness(color: str) -> float:
 
 
 def distance(one: str, other: str, eye: Eye = "all") -> float:
-    """Return how far apart two colours look (CIE 1976); about 2 is just to be told."""
+    """Return how far apart two colours look (CIE 1976); about 2 is just visible."""
     pairs = zip(lab(one, eye), lab(other, eye), strict=True)
     return sum((a - b) ** 2 for a, b in pairs) ** 0.5
 

@@ -61,7 +61,7 @@ async def test_a_large_fleet_is_summed_up_a_few_hosts_at_a_time(
         before = len(looked)
         session.change(host)
         await console.beats(4)
-        assert len(looked) == before, "nothing is summed up for a picture that stands still"
+        assert len(looked) == before, "nothing is summed up for a picture that does not change"
 
 
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])

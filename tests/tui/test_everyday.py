@@ -40,7 +40,7 @@ def test_every_task_takes_six_keys_at_most_and_the_page_counts_them() -> None:
 
 
 def idles(session: Session) -> set[int]:
-    """Return the processes of others on the device whose memory one holds idly in the demo."""
+    """Return the processes of others on the device with memory that one holds idly in the demo."""
     host = session.snapshot().host("rtx3090-01")
     assert host is not None
     return {each.pid for each in host.devices[0].processes if not each.container_id}

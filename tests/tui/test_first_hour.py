@@ -238,7 +238,7 @@ async def test_the_pane_below_leaves_the_map_every_line_it_needs() -> None:
         assert sum("A100-SXM4-40GB" in line for line in console.text.splitlines()) >= 32
 
 
-# -- a picture that stands still ------------------------------------------------------------
+# -- a picture that does not change ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["0", "escape", "p"])

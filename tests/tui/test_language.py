@@ -517,7 +517,7 @@ async def test_a_question_before_harm_is_chinese() -> None:
 
 
 async def test_toasts_of_what_the_journal_tells_are_chinese() -> None:
-    """The journal carries plain English; the name of a job or a host is told from the words."""
+    """The journal carries plain English; the name of a job or a host is set apart from words."""
     fake = FakeSession(hosts_now=lab(), jobs_now=(job("free", JobState.FAILED, 1),))
     async with opened(fake, WIDE, CHINESE_LOOK) as console:
         number = fake.jobs_now[0].id

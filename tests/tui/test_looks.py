@@ -258,7 +258,7 @@ def ours(text: str) -> str:
 async def test_no_english_sentence_is_on_a_screen_in_chinese(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Who has waited for a minute is told so; here, who has waited at all.
+    # Who has waited for a minute is shown so; here, who has waited at all.
     monkeypatch.setattr(job_outlook, "NOTABLE_WAIT_S", 1.0)
     async with (
         open_session(None, tmp_path / "state", demo=DemoOptions(speed=4.0)) as lab_session,

@@ -1,4 +1,4 @@
-"""`gpuconsole serve` before it serves: what is missing or contradictory is told."""
+"""`gpuconsole serve` before it serves: what is missing or contradictory is reported."""
 
 from __future__ import annotations
 

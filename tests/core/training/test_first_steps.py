@@ -58,7 +58,7 @@ def test_without_an_estimate_it_says_so(memory: Any) -> None:
     [
         # The driver saw the process: its figure has the context.
         ({"steps_mib": 4096.0, "peak_mib": 4700.0}, 4700.0),
-        # Nobody but Paddle told: the predicted context is added.
+        # Only Paddle reported: the predicted context is added.
         ({"steps_mib": 4096.0, "peak_mib": 4096.0}, 4696.0),
         ({"peak_mib": 4096.0}, 4096.0),
         ({}, None),

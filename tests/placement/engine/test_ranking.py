@@ -53,7 +53,7 @@ def both_ways(
 
 
 def differing_host(dice: random.Random, number: int) -> Host:
-    """Return a host on whose devices others work, or which only its price or wires set apart."""
+    """Return a host with others on its devices, or set apart only by its price or wires."""
     name, worked_on = f"h{number}", dice.random() < 0.7
     devices = []
     for index in range(dice.choice((2, 4, 8))):

@@ -78,7 +78,7 @@ def test_who_works_there_already(change: dict[str, object], sentence: str) -> No
 
 
 def test_what_counts_as_in_use_and_as_free() -> None:
-    """A device whose memory is not empty is in use; a faulty or a divided one is neither."""
+    """A device with memory in use is in use; a faulty or a divided one is neither."""
     host = up(
         "h", card("u"), card("full", memory_used_mib=0.1 * 24 * GIB + 1),
         card("edge", memory_used_mib=0.1 * 24 * GIB), card("sick", xid=79), card("cut", mig=True),

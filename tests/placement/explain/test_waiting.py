@@ -95,7 +95,7 @@ def test_what_holds_a_job_back_is_counted_the_most_first(
     [
         (wants(), (up("h", card("u")),), {"u": held("x", NOW + 60)}, 60.0,
          "1 device could do it: 1 in use by jobs. The first should be free in about 1m00s."),
-        # Who has overrun takes as long again as it has run; so does one whose end is now.
+        # Who has overrun takes as long again as it has run; so does one that should end now.
         (wants(), (up("h", card("u")),), {"u": held("x", NOW)}, 3600.0,
          "1 device could do it: 1 in use by jobs. The first should be free in about 1h00m."),
         # A device that two share is free when both have ended.

@@ -342,7 +342,7 @@ def test_the_line_spares_questions_but_changes_no_answer(
     def run() -> Outcome:
         return simulate(lab, jobs, policy, random.Random(1))
 
-    # The line as it is, but for putting it into order anew for every pass.
+    # The line as it is, but for ordering it again for every pass.
     monkeypatch.setattr(pending_queue, "ORDER_S", 0.0)
     quick = run()
     monkeypatch.setattr(event_loop, "Line", PlainLine)

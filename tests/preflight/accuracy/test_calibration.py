@@ -421,7 +421,7 @@ def test_a_context_is_told_by_several_users_where_there_are_several() -> None:
 
 @dataclass(frozen=True)
 class Gapped:
-    """An estimator whose range is wider than is usual for its tier: 30 MiB below, 500 above."""
+    """An estimator with a wider range than is usual for its tier: 30 MiB below, 500 above."""
 
     found: Estimate
 

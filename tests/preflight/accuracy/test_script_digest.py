@@ -163,7 +163,7 @@ def test_a_file_is_parsed_once_for_each_state_that_it_is_in(
 
 
 def test_a_file_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many modules import it: the digest is made anew with each answer."""
+    """However many modules import it: the digest is made again with each answer."""
     names = [f"m{one}" for one in range(20)]
     for name in names:
         (tmp_path / f"{name}.py").write_text("from shared import width\n")

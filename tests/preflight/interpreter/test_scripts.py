@@ -346,7 +346,7 @@ def test_faults(
 
 
 def test_channels_last_pictures_in_a_channels_first_net(scan: Scan) -> None:
-    """A picture that only went through Normalize stays channels-last; both faults are told."""
+    """A picture that only went through Normalize stays channels-last; both faults are reported."""
     estimate = scan("""
         import paddle
         from paddle import nn

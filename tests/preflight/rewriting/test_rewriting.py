@@ -335,7 +335,7 @@ def test_a_deep_expression_is_doubted_too(tmp_path: Path) -> None:
 
 
 def test_blocks_that_are_in_no_plain_loop_leave_all_as_they_are(tmp_path: Path) -> None:
-    """The saving that is told is that of all of them."""
+    """The saving that is shown is that of all of them."""
     more = BLOCKS.replace(
         "        self.head = ",
         "        self.tail = nn.LayerList([Block(width) for _ in range(2)])\n        self.head = ",

@@ -15,7 +15,7 @@ from gpuconsole.remote.docker_exec import _Frames
 
 
 class Client:
-    """Answers with what a test gives it."""
+    """Answers with what a test sets."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

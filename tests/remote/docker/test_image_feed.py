@@ -48,7 +48,7 @@ async def test_a_thread_that_was_about_to_read_does_not_after_the_end(
 
     thread = threading.Thread(target=read)
     thread.start()
-    # The loop stands still meanwhile.
+    # The loop is idle meanwhile.
     assert requested.wait(60)
     async with contextlib.aclosing(chunks):  # type: ignore[type-var]
         await feed.close()

@@ -1,4 +1,4 @@
-"""The program that ends a command whose console is gone: run here, on real processes."""
+"""The program that ends a command left by a console that is gone: run here, on real processes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> No
     assert (other / "file").read_text() == "of someone"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change an owner")
 def test_folders_of_other_users_are_left_alone(tmp_path: Path) -> None:
     theirs = tmp_path / "own-theirs"
     theirs.mkdir()

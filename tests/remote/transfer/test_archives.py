@@ -263,7 +263,7 @@ def test_an_archive_that_ends_too_early_is_damaged(end: bytes) -> None:
 
 
 class Failing(io.BytesIO):
-    """A stream whose sender says at its end that it has failed."""
+    """A stream with a sender that says at its end that it has failed."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if piece := super().read(size):

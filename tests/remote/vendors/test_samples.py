@@ -105,7 +105,7 @@ def text_of(name: str) -> str:
 
 
 def read(name: str, text: str) -> Reading:
-    """Read a capture as the way reads it whose tool and command made it."""
+    """Read a capture as the way of its tool and command reads it."""
     maker, _, file = name.partition("/")
     if file.startswith("rocm-smi-json"):
         return rocm.read({"json": text})
@@ -216,7 +216,7 @@ def test_models_of_the_captures_are_in_the_catalogue() -> None:
         for one in read(name, text_of(name)).devices:
             if Catalogue.load().lookup(one.model, one.memory_total_mib) is None:
                 unknown.add(one.model)
-    # Masked by who took the capture, told by a table without names, or two cards in one name.
+    # Masked by who took the capture, from a table without names, or two cards in one name.
     assert unknown <= {
         *("Ascend xxx", "DCU xxxx", "Hygon", "AMD", "AMD GPU"),
         "Navi 32 [Radeon RX 7700 XT / 7800 XT]",

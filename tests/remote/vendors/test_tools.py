@@ -30,7 +30,7 @@ from tests.waiting import DEADLINE_S, until, wait_until
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a folder whose programs are the vendors' tools of this machine."""
+    """Return a folder with programs that are the vendors' tools of this machine."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -95,7 +95,7 @@ def test_ascend_tells_memory_load_health_and_processes() -> None:
         DeviceProcess(4712, memory_mib=810, command="python"),
     )
     assert second.health == "Warning"
-    # What is not told is unknown, never 0.
+    # What is not reported is unknown, never 0.
     assert figures_of(third) == (None, 65536, None, None, None, None)
     assert (third.index, third.health) == (10, "Alarm")
 
@@ -125,7 +125,7 @@ def test_a_tool_of_intel_with_the_same_name_is_left_alone() -> None:
     way = kunlunxin.FAMILY.ways[0]
     assert is_foreign(way, texts.XPU_OF_INTEL)
     assert not is_foreign(way, texts.XPU)
-    # Half a table of the right tool is a fault to be told, not another tool.
+    # Half a table of the right tool is a fault to report, not another tool.
     assert not is_foreign(way, texts.XPU[:300])
     assert not is_foreign(way, "")
     # Nor is a process of the right one, whatever it is called.
@@ -265,7 +265,7 @@ def test_a_warning_between_the_rows_is_passed_by() -> None:
 def test_a_column_that_is_new_or_elsewhere_moves_nothing() -> None:
     text = texts.ASCEND.replace("Power(W)    Temp(C)  ", "Temp(C)     Power(W) ")
     first = ascend.read({"info": text}).devices[0]
-    # Found by their words: what stands under Temp(C) is no temperature, and is not taken for one.
+    # Found by their words: what is under Temp(C) is no temperature, and is not taken for one.
     assert (first.temperature_c, first.power_w) == (301.4, 61)
     text = texts.ASCEND.replace("Power(W)    Temp(C)  ", "Power(W)    Fan(%)   ")
     first = ascend.read({"info": text}).devices[0]

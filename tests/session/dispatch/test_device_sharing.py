@@ -1,4 +1,4 @@
-"""Who may share a device, what each is bound to, and who stands there together."""
+"""Who may share a device, what each is bound to, and what runs there together."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ async def test_the_board_shows_others_leases_and_not_our_own(lab: Lab) -> None:
     await desk.leases.refresh()
     assert desk.leases.others(desk.journal.id)["a"] == ()
     lab.docker.leases[uuid] = Lease(uuid, "other", "o-1", "bob", "bob's journal", 1.0)
-    # A host that claims what stands elsewhere blocks nobody.
+    # A host that claims what is elsewhere blocks no other.
     lab.docker.leases["GPU-x"] = Lease("GPU-x", "far", "f-1", "eve", "eve's journal", 1.0)
     desk.leases.forget("a")
     await desk.leases.refresh()
@@ -662,7 +662,7 @@ async def test_a_job_ends_whose_container_is_dead(lab: Lab) -> None:
     job_id = lab.submit(desk)
     desk.start()
     await lab.clock.until(lambda: desk.job(job_id).state is JobState.RUNNING)
-    # Somebody's removal of it failed: of what is left the engine gives no log.
+    # Somebody's removal of it failed: of what is left the engine has no log.
     lab.docker.finish(137)
     lab.docker.only().state = "dead"
     await lab.clock.until(lambda: desk.job(job_id).state.ended)
@@ -688,7 +688,7 @@ async def test_a_container_that_an_engine_does_not_remove_is_told_and_keeps_no_o
     heir = lab.desk()
     heir.start()
     await lab.clock.until(lambda: warnings(heir))
-    # It is told once, and tried again.
+    # It is reported once, and tried again.
     tries = heir.console.calls.count("remove")
     await lab.clock.until(lambda: heir.console.calls.count("remove") > tries + 2)
     (said,) = warnings(heir)

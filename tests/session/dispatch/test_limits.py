@@ -102,7 +102,7 @@ async def test_another_console_ends_it_by_the_clock_of_its_start(lab: Lab) -> No
 
 
 async def test_the_clock_is_the_hosts(lab: Lab) -> None:
-    """A host whose clock is 3 min ahead says that a job began in the future of this machine."""
+    """A host with a clock 3 min ahead says that a job began in the future of this machine."""
     desk = lab.desk()
     job = await running(lab, desk)
     ahead = 3 * MINUTE

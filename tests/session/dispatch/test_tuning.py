@@ -1,4 +1,4 @@
-"""Searches as the dispatcher leads them: handed out, given up, gone on with, and told of."""
+"""Searches as the dispatcher leads them: handed out, given up, gone on with, and reported."""
 
 from __future__ import annotations
 

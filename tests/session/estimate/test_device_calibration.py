@@ -1,4 +1,4 @@
-"""A calibration holds a device, reads the driver while its probe stands still, leaves nothing."""
+"""A calibration holds a device, reads the driver while its probe is idle, leaves nothing."""
 
 from __future__ import annotations
 

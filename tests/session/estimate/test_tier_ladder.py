@@ -33,7 +33,7 @@ def report(tier: Any = "unknown", why: str = "no model") -> Report:
 
 @dataclass
 class World:
-    """Sites at which measuring ends as told; a tier that succeeds is known from then on."""
+    """Sites at which measuring ends as set; a tier that succeeds is known from then on."""
 
     ends: dict[tuple[str, str], Exception | None] = field(default_factory=dict)
     says_nothing: frozenset[str] = frozenset()

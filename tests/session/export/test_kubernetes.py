@@ -44,7 +44,7 @@ from tests.waiting import DEADLINE_S
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "kubernetes.md"
 VERSIONS = ("1.29", "1.33", "1.37")
-"""The first whose schema reads our `podFailurePolicy`, one between, the newest of the package."""
+"""The first that reads our `podFailurePolicy`, one between, the newest of the package."""
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 TRAINING = """import paddle
@@ -563,7 +563,7 @@ def test_any_task_is_valid(
 
 
 def test_a_change_makes_another_name(write: Write, task: Task, project: Path) -> None:
-    """A cluster refuses to change what a name stands for."""
+    """A cluster refuses to change what a name refers to."""
 
     def name(changed: Task) -> str:
         return str(write(changed)[0]["Job"]["metadata"]["name"])

@@ -235,7 +235,7 @@ async def test_where_no_job_can_start_they_wait_and_none_fails(two: Lab) -> None
 async def test_jobs_that_start_nowhere_do_not_keep_the_others_from_starting(
     two: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep whose image no engine can start, by words that no rule knows, comes first."""
+    """A sweep of an image that no engine can start, by words that no rule knows, comes first."""
     start = FakeEngine.start
 
     async def refused(self: FakeEngine, container: str) -> None:

@@ -1,4 +1,4 @@
-"""Images of a lab in memory: fetched by policy, pinned, copied; what goes wrong is told."""
+"""Images of a lab in memory: fetched by policy, pinned, copied; what goes wrong is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users of the lab's service are told of their jobs: by their own settings, within the policy."""
+"""Users of the lab's service hear of their jobs: by their own settings, within the policy."""
 
 from __future__ import annotations
 

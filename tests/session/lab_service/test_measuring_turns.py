@@ -17,7 +17,7 @@ ADA, BOB, CY = 1, 2, 3
 
 
 class Bench:
-    """Measurements that run until they are told to end, and the order in which they began."""
+    """Measurements that run until they are asked to end, and the order in which they began."""
 
     def __init__(self) -> None:
         self.turns = MeasuringTurns()
@@ -106,7 +106,7 @@ async def test_who_gives_up_holds_nobody_up(bench: Bench) -> None:
     await bench.give_up("bob-x")
     await _settle()
     assert bench.begun == ["ada-x", "ada-y"]
-    # What is called off while it runs gives its host back too.
+    # What is called off while it runs releases its host too.
     await bench.give_up("ada-x")
     bench.ask("cy-x", CY, "x")
     await _settle()

@@ -90,7 +90,7 @@ async def test_broken_acts_are_refused_in_words(lab: LabDesk) -> None:
     whole = json.loads(REQUEST.dump_json(Request("cancel", ("a", "b"), "h", 3, "t", {"A": "b"})))
     async with _http(lab) as http:
         for number, text in enumerate(_documents(rng, whole)):
-            # Many accounts: one would be told to wait.
+            # Many accounts: one would have to wait.
             lab.act_as(f"u{number}")
             async with http.post("http://lab/v1/act", data=text) as response:
                 body = await response.read()
@@ -304,7 +304,7 @@ def _small(tar: tarfile.TarFile) -> None:
 
 
 def _claiming() -> bytes:
-    """Return an archive whose first header says that a name of 8 GiB follows."""
+    """Return an archive with a first header that says that a name of 8 GiB follows."""
     entry = _entry("name", 8 << 30)
     entry.type = tarfile.GNUTYPE_LONGNAME
     return entry.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)

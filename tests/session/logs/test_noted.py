@@ -1,4 +1,4 @@
-"""A warning of a time limit stands in the log as it is shown, and nowhere else."""
+"""A warning of a time limit is in the log as it is shown, and nowhere else."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RUNNING = Job("j1", Task("train"), "ann", JobState.RUNNING, 0.0)
 
 
 class Host:
-    """A host whose job has written so many bytes."""
+    """A host with a job that has written so many bytes."""
 
     def __init__(self) -> None:
         self.size = 500

@@ -1,4 +1,4 @@
-"""What Prometheus is told: names after its conventions, true values, and a bounded number."""
+"""What Prometheus reads: names after its conventions, true values, and a bounded number."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_device_is_told_in_base_units() -> None:
     assert found["gpuconsole_device_energy_joules_total", at] == 5.0
     assert found["gpuconsole_device_throttled", (*at, "hw-thermal")] == 1.0
     assert ("gpuconsole_device_throttled", (*at, "never heard of")) not in found
-    assert ("gpuconsole_device_power_limit_watts", at) not in found, "it cannot be told"
+    assert ("gpuconsole_device_power_limit_watts", at) not in found, "it is unknown"
     info = ("gpuconsole_device_info", (*at, "GPU-1", "A100-SXM4-40GB", "gpu", ""))
     assert found[info] == 1.0
     assert found["gpuconsole_host_frame_age_seconds", ("a",)] == 2.0

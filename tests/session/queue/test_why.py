@@ -1,4 +1,4 @@
-"""Why a job stands where it does: plain words for every state, and for every way into it."""
+"""Why a job is where it is: plain words for every state, and for every way into it."""
 
 from __future__ import annotations
 

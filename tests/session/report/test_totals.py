@@ -116,7 +116,7 @@ def test_a_device_held_twice_is_halved_while_both_hold_it() -> None:
     rows = {row.words[0]: row.sums.held_s for row in tally(first, second).rows()}
     assert rows == {"ada": pytest.approx(3 * HOUR), "bob": pytest.approx(1 * HOUR)}
     assert tally(first, second).total().held_s == pytest.approx(4 * HOUR)
-    # Who sees their own alone is not told more hours for that.
+    # Who sees their own alone does not see more hours for that.
     assert only(tally(first, second, user="bob").rows()).held_s == pytest.approx(1 * HOUR)
 
 

@@ -1,4 +1,4 @@
-"""Where a script starts: where its user stands, for jobs and measurements alike."""
+"""Where a script starts: where its user is, for jobs and measurements alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_is_the_users_own_where_that_is_in_the_project(tmp_path: Path) -> Non
     assert start_folder(tmp_path / "p", None, inside) == "tools"
     assert start_folder(tmp_path / "p", None, tmp_path / "p") == ""
     assert start_folder(tmp_path / "p", None, tmp_path) == ""
-    # Of a job it is known, wherever the console stands that tries it again.
+    # Of a job it is known, wherever the console is that tries it again.
     assert start_folder(tmp_path / "p", "", inside) == ""
     assert start_folder(tmp_path / "p", "tools", tmp_path) == "tools"
 

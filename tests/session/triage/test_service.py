@@ -54,7 +54,7 @@ class Pictures:
 
 @dataclass
 class Desk:
-    """One console's triage, and what it told."""
+    """One console's triage, and what it reported."""
 
     clock: VirtualClock
     fleet: Pictures

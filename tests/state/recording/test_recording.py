@@ -233,7 +233,7 @@ def test_devices_that_come_and_go_begin_a_run(tmp_path: Path) -> None:
 
 def test_when_a_vendors_tool_ran_makes_no_other_device(tmp_path: Path) -> None:
     def reported(second: int) -> Host:
-        # A figure that stands for months changes to and fro: what stood before is known again.
+        # A figure that is the same for months changes to and fro: what was before is known again.
         limit = 400.0 if second % 20 < 10 else 350.0
         one = device(0, sampled_at=T0 + second - 5, power_limit_w=limit)
         return host(T0 + second, devices=(one,))

@@ -1,4 +1,4 @@
-"""Incidents in the journal: one that stands for each id, those before it, what people said."""
+"""Incidents in the journal: an open one for each id, those before it, what people said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the settings: what can be is in force everywhere, what cannot be is told."""
+"""Keys of the settings: what can be is active everywhere, what cannot be is reported."""
 
 from __future__ import annotations
 

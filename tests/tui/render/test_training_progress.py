@@ -54,7 +54,7 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
     assert pace.seconds(running, later, NOW + 390) == pytest.approx(10.0)
     assert left_s(running, later, 10.0) == pytest.approx(8610.0)
     pace.note("b", first, NOW + 400)
-    assert pace.seconds(running, first, NOW) == pytest.approx(3.8), "another attempt begins anew"
+    assert pace.seconds(running, first, NOW) == pytest.approx(3.8), "another attempt begins again"
 
 
 def test_the_start_of_a_short_run_is_no_part_of_its_pace() -> None:

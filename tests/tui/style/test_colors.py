@@ -1,4 +1,4 @@
-"""Terminals with few colours or none: what colours told is told by glyphs and words."""
+"""Terminals with few colours or none: what colours showed is shown by glyphs and words."""
 
 from __future__ import annotations
 

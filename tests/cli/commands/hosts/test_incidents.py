@@ -12,7 +12,7 @@ from tests.cli.command_line import Lab, Run
 
 @pytest.fixture
 def down(lab: Lab) -> Lab:
-    """A lab whose one host refuses, and is told of at once."""
+    """A lab with one host, which refuses, and is reported at once."""
     inventory = Path(lab[1])
     text = inventory.read_text()
     inventory.write_text(text + "lab: {triage: {limits: {unreachable_for: 0}}}\n")

@@ -1,4 +1,4 @@
-"""The static tier accuses no script on a guess, and gives no estimate of what it did not follow."""
+"""The static tier accuses no script on a guess, and makes no estimate of what it did not follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python as scripts use it: every form gives the plain script's width and batch size."""
+"""Python as scripts use it: every form has the plain script's width and batch size."""
 
 # ruff: noqa: E501
 from __future__ import annotations

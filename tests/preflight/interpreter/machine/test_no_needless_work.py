@@ -98,7 +98,7 @@ def test_a_script_is_followed_a_little_further_than_its_memory_is_known(
 def test_a_side_is_followed_no_further_than_its_memory_is_known(
     scan: Callable[..., Analysis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of the script is told by the run that follows both sides."""
+    """What is said of the script is said by the run that follows both sides."""
     seen: list[int] = []
     follow = static.follow
 

@@ -329,7 +329,7 @@ def test_readers(write: Write, give: str, take: str) -> None:
 
 
 def picked(items: str) -> str:
-    """A data set whose samples stand in a list that a loop fills."""
+    """A data set with its samples in a list that a loop fills."""
     return (
         "class Data(Dataset):\n"
         "    def __init__(self):\n"

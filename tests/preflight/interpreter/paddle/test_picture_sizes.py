@@ -1,4 +1,4 @@
-"""Pictures on disk have no known size until a Resize or a crop gives them one."""
+"""Pictures on disk have no known size until a Resize or a crop sets one."""
 
 from __future__ import annotations
 

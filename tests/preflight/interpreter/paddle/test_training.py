@@ -143,7 +143,7 @@ def test_recompute_names_its_blocks(encoder: Callable[..., Analysis]) -> None:
     plain, less = memory(analysis), memory(analysis, variant=variant)
     outcome = analysis.outcome(8, "gpu", variant)
     assert outcome.recomputed == (("encoder.layers", "TransformerEncoderLayer", 4),)
-    # Inputs of four layers remain, and one layer's own activations while it is run anew.
+    # Inputs of four layers remain, and one layer's own activations while it is run again.
     assert less.activations_mib < 0.4 * plain.activations_mib
     assert outcome.flops == pytest.approx(analysis.outcome(8, "gpu").flops * 4 / 3, rel=0.01)
 

@@ -1,4 +1,4 @@
-"""What plain Python gives: every value is held against Python itself."""
+"""What plain Python returns: every value is held against Python itself."""
 
 from __future__ import annotations
 
