@@ -122,6 +122,14 @@ async def begun(session: Session, job: Job) -> Job:
     return job
 
 
+async def ended_job(session: Session, job: Job) -> Job:
+    """Return the job of an interactive session after the queue has noted its end."""
+    while not job.state.ended:
+        await asyncio.sleep(LOOK_S)
+        job = session.job(job.id)
+    return job
+
+
 def over(session: Session, job: Job) -> RefusedError:
     """Return why a session that has ended cannot be used, and which images could run one."""
     images = ", ".join(session.shells.images_for(job))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuconsole.core.devices.health_levels import Condition, condition, is_busy, level
+from gpuconsole.core.devices.health_levels import (
+    Condition,
+    condition,
+    is_busy,
+    level,
+    memory_percent,
+)
 from gpuconsole.core.fleet import Device, Host, HostState
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import format_duration, format_mib
@@ -192,16 +198,10 @@ def _gpu_line(ink: Ink, host: Host, device: Device, here: bool) -> list[Piece]:
         *pieces,
         (fit(words, 5, "right"), ink.text),
         (fit(memory_words(device), 10, "right") + " ", ink.text),
-        *bar(ink, _share(device), 5, style),
+        *bar(ink, memory_percent(device), 5, style),
         (fit(_figure(device.temperature_c), 4, "right"), ink.text),
         (fit(_figure(device.power_w), 5, "right"), ink.text),
     ]
-
-
-def _share(device: Device) -> float | None:
-    if not device.memory_total_mib or device.memory_used_mib is None:
-        return None
-    return 100.0 * device.memory_used_mib / device.memory_total_mib
 
 
 def _gib(size_mib: float | None) -> str:

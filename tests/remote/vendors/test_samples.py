@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.core.device_catalogue import Catalogue
-from gpuconsole.core.fleet import Device
 from gpuconsole.remote.vendors import (
     amd,
     ascend,
@@ -20,6 +19,7 @@ from gpuconsole.remote.vendors import (
     rocm,
 )
 from gpuconsole.remote.vendors.model import Reading, whole
+from tests.remote.vendors.test_vendors import figures_of
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "vendor-cli"
 pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captures at hand")
@@ -128,17 +128,6 @@ def read(name: str, text: str) -> Reading:
     if maker == "amd":
         return amd.read({"metric": text})
     return modules[maker].read({"table": text})
-
-
-def figures_of(one: Device) -> tuple[float | None, ...]:
-    return (
-        one.memory_used_mib,
-        one.memory_total_mib,
-        one.utilization,
-        one.temperature_c,
-        one.power_w,
-        one.power_limit_w,
-    )
 
 
 @pytest.mark.parametrize(("name", "count", "first"), WHOLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,9 @@ import click
 
 from gpuconsole.cli import shell_completion
 from gpuconsole.cli.interactive_session import (
-    LOOK_S,
     PICTURE_S,
     begun,
+    ended_job,
     over,
     session_options,
     wanted,
@@ -125,14 +124,7 @@ async def _use(session: Session, job: Job, local_port: int, book: Path | None = 
         note(msg("Ctrl-C closes the address, and the session runs on: gpuconsole jupyter {job}",
                  job=job.id))  # fmt: skip
     sys.stdout.flush()
-    ended = await until_interrupted(_ended(session, job))
+    ended = await until_interrupted(ended_job(session, job))
     if ended is not None:
         note(msg("The job has ended: {state_word}.", state_word=ended.state_word))
     return 0
-
-
-async def _ended(session: Session, job: Job) -> Job:
-    while not job.state.ended:
-        await asyncio.sleep(LOOK_S)
-        job = session.job(job.id)
-    return job

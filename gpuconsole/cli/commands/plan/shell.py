@@ -10,9 +10,9 @@ import click
 
 from gpuconsole.cli import shell_completion
 from gpuconsole.cli.interactive_session import (
-    LOOK_S,
     PICTURE_S,
     begun,
+    ended_job,
     over,
     session_options,
     wanted,
@@ -131,7 +131,7 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
             return 0
         if not lost:
             # Its devices are given back while somebody dispatches, as this command does.
-            await until_interrupted(_ended(session, job))
+            await until_interrupted(ended_job(session, job))
             return 0
         was_lost = True
         note("The connection is lost; the session runs on. Trying again; Ctrl-C leaves it.")
@@ -141,14 +141,6 @@ async def _use(session: Session, job: Job, *, watch: bool) -> int:
         if back.state.ended:
             raise over(session, back)
         job = back
-
-
-async def _ended(session: Session, job: Job) -> Job:
-    """Return the job of an interactive session after the queue has noted its end."""
-    while not job.state.ended:
-        await asyncio.sleep(LOOK_S)
-        job = session.job(job.id)
-    return job
 
 
 async def _converse(session: Session, job: Job, *, watch: bool) -> tuple[bool, bool]:
