@@ -42,7 +42,7 @@ def curves(
         curve = job_curves.curves[name]
         best, first = curve.best, curve.points[:1]
         cells = (
-            name, number(curve.value), number(best.value if best else None),
+            name, number(curve.value("last")), number(best.value if best else None),
             f"{best.at:g}" if best else "", number(first[0].value if first else None),
             f"{curve.count:,}",
         )  # fmt: skip

@@ -95,14 +95,14 @@ class Curve:
             return self.points
         return [*self.points, last]
 
-    @property
-    def value(self) -> float | None:
-        """The last value; None where there is none."""
-        return None if self.last is None else self.last.value
+    def value(self, which: Literal["last", "best"]) -> float | None:
+        """Return the last or the best value; None where there is none, or best is not known."""
+        point = self.last if which == "last" else self.best
+        return None if point is None else point.value
 
-    def mean(self) -> float | None:
-        """Return the mean of the last 64 finite values that are kept."""
-        values = [point.value for point in self.points[-64:]]
+    def mean(self, last: int = 64) -> float | None:
+        """Return the mean of the last finite values that are kept."""
+        values = [point.value for point in self.points[-last:]]
         return math.fsum(values) / len(values) if values else None
 
 
@@ -243,7 +243,7 @@ def figures(job: Compared, metric: str) -> Figures:
     best = None if curve is None else curve.best
     peaks = [attempt.peak_mib for attempt in job.job.attempts[-1:] if attempt.peak_mib]
     return Figures(
-        None if curve is None else curve.value,
+        None if curve is None else curve.value("last"),
         None if best is None else best.value,
         None if best is None else best.at,
         None if pace is None else pace.mean(),

@@ -112,7 +112,7 @@ def _foot(ink: Ink, curves: Curves, drawn: Sequence[Curve], width: int) -> list[
 def _said(ink: Ink, curve: Curve) -> list[str]:
     seconds = curve.name == STEP_TIME
     write = format_step if seconds else number
-    parts = [f"{curve.name} {write(curve.value)}  "]
+    parts = [f"{curve.name} {write(curve.value('last'))}  "]
     if curve.no_number is not None:
         parts.append(ink.say(msg("no number from {n} on", n=f"{curve.no_number.at:g}")) + "  ")
     elif curve.best is not None and not seconds:
