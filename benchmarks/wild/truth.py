@@ -56,6 +56,9 @@ EPOCH = "BENCHMARK_EPOCH"
 FIRST = "BENCHMARK_FIRST"
 LIMIT_S = 420
 STEPS = 3
+SETTLE_S = 0.5
+"""How long each batch waits before the script has it, so that its loader reads ahead as far as it
+goes: beside other work pictures are decoded slowly, and what waits would be left to chance."""
 OWN_SIZES = -1
 """What says that no loader gets another batch size."""
 MANY = 10**9
@@ -149,7 +152,7 @@ def _once(
         command = [
             sys.executable, "-W", "ignore", "-m", "benchmarks.wild.truth", "--child", "--script",
             str(root / entry.script), "--batch", str(batch or 1), *how, "--out", str(out),
-            f"--argv={' '.join((*entry.argv, *plan.argv, *sized))}",
+            f"--argv={' '.join((*entry.argv, *plan.argv, *sized))}", f"--settle={SETTLE_S}",
         ]  # fmt: skip
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": temporary,
@@ -225,6 +228,9 @@ def child() -> None:
 
     harness = truth.load_harness(Path(os.environ[truth.HARNESS_AT]))
     vars(harness)["STEPS"] = int(os.environ[WANTED])
+    # Scripts do not sleep here; the harness does, until a loader has read ahead.
+    clock = vars(harness)["time"] = ModuleType("time")
+    vars(clock).update(vars(time))
     workdir, chdir = os.environ[WORKDIR], os.chdir
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
