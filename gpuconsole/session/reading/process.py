@@ -24,7 +24,7 @@ _RETIRED_MIB = 1024
 _RETIRED_AFTER = 500
 """A process that has grown beyond so much, or answered so often, makes room for another."""
 _STARTING_S = 120.0
-_ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
+_ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PACKAGE = Path(__file__).parents[3]
 _START = """
 import gc, sys

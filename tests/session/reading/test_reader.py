@@ -22,7 +22,7 @@ from gpuconsole.session.reading import process, questions, records
 from gpuconsole.session.reading.analyses import Analyses
 from gpuconsole.session.reading.background import AsyncReader
 from gpuconsole.session.reading.process import Limits
-from gpuconsole.session.reading.questions import Estimating
+from gpuconsole.session.reading.questions import Estimating, Naming
 from tests.session.reading.odd_questions import Odd
 
 EXAMPLES = sorted((Path(preflight.__file__).parents[1] / "data" / "examples").glob("*.py"))
@@ -187,6 +187,21 @@ def test_the_process_has_a_session_and_descriptors_of_its_own(reader: AsyncReade
     assert isinstance(shown, dict)
     assert len(shown) <= 8
     assert reader.ask(Odd("writing")) == {"refused": 1}
+
+
+async def test_recordings_are_named_by_the_folders_that_the_user_s_python_looks_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import widths\n")
+    names = set[str]()
+    for folder in ("", "libraries", "others"):
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / folder) if folder else "")
+        question = Naming(Task("train", str(script)), "traced")
+        # Limits of its own: a process that an earlier test left is not taken.
+        with AsyncReader(Limits(cpu_s=30 + len(names))) as reader:
+            names.add(await reader.asked(question))
+    assert len(names) == 3, "another module may be meant in each"
 
 
 def test_modules_of_the_folder_that_scripts_lie_in_are_not_imported(
