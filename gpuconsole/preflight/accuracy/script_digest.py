@@ -21,6 +21,10 @@ from gpuconsole.preflight.interpreter.frontend import source
 MOST_FILES = 500
 CONFIG_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 CONFIG_BYTES = 256 * 1024
+_CONFIG_SUFFIX = re.compile(
+    f"(?:{'|'.join(map(re.escape, CONFIG_SUFFIXES))})['\"{{]".encode(), re.IGNORECASE
+)
+"""Such a suffix where a text ends, or a field of a formatted one begins."""
 _BATCH_OPTION = re.compile(r"^(?!.*(val|test|pred|infer)).*batch|^--?bs?$", re.IGNORECASE)
 """Names of options for the batch that trains; that of an evaluation is a setting as any other."""
 
@@ -73,15 +77,20 @@ def lasting_edits(task: Task) -> tuple[Edit, ...]:
 
 def modules(script: Path, root: Path) -> tuple[Path, ...]:
     """Return a script and the modules below `root` that it imports, and these import."""
+    return tuple(dict.fromkeys(_modules(script, root)))
+
+
+def _modules(script: Path, root: Path) -> Iterator[Path]:
     root = root.resolve()
     files = _Files(script.resolve(), root, source.Lookup(root))
-    return tuple(dict.fromkeys(path for path in files.all(()) if path.suffix == ".py"))
+    return (path for path in files.all(()) if path.suffix == ".py")
 
 
 def may_use_paddle(script: Path, project: Path | None = None) -> bool:
     """Tell whether a script, or a module of its project that it imports, names Paddle at all."""
     try:
-        files = modules(script, script.parent if project is None else project)
+        # Most scripts name it themselves: their modules need not be looked for.
+        files = _modules(script, script.parent if project is None else project)
         return any(b"paddle" in path.read_bytes().lower() for path in files)
     except (OSError, RuntimeError, ValueError):
         return True
@@ -120,17 +129,26 @@ def _names(path: Path, changed: int, size: int) -> _Names:
     except UsageError:
         return _Names()
     modules: dict[tuple[int, str], None] = {}
-    words: dict[str, None] = {}
-    for node in syntax.nodes([tree]):
+    for node in syntax.statements(tree.body):
         if isinstance(node, ast.Import):
             modules.update({(0, alias.name): None for alias in node.names})
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 name = f"{node.module or ''}.{alias.name}".lstrip(".")
                 modules[node.level, name] = None
-        elif isinstance(node, ast.Constant) and _is_configuration(node.value):
-            words[str(node.value)] = None
-    return _Names(tuple(modules), tuple(words))
+    return _Names(tuple(modules), _configurations(path, tree))
+
+
+def _configurations(path: Path, tree: ast.Module) -> tuple[str, ...]:
+    """Return the names of configuration files in a Python file. Its expressions are looked
+    through only where its text has one of the suffixes: few files do."""
+    try:
+        if not _CONFIG_SUFFIX.search(path.read_bytes()):
+            return ()
+    except OSError:
+        return ()
+    constants = (node.value for node in syntax.nodes([tree]) if isinstance(node, ast.Constant))
+    return tuple(dict.fromkeys(str(value) for value in constants if _is_configuration(value)))
 
 
 def _is_configuration(word: object) -> bool:

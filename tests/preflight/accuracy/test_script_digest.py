@@ -18,6 +18,7 @@ from gpuconsole.preflight.accuracy.script_digest import (
     settings_of,
     task_digest,
 )
+from gpuconsole.preflight.interpreter.domain import syntax
 from gpuconsole.preflight.interpreter.frontend import source
 
 
@@ -181,3 +182,44 @@ def test_a_file_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert script_digest(script)
     assert str(tmp_path / "shared.py") in asked
     assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'open("base.yaml")', "open('base.YAML'.lower() or 'base.yaml')", "f'base.yaml{1:}'",
+        "x = {'a': [('''base.yaml''',)]}", "'base' '.yaml'", "lambda: 'base.yaml'",
+    ],
+)  # fmt: skip
+def test_a_configuration_counts_however_it_is_written(tmp_path: Path, text: str) -> None:
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "base.yaml").write_text("width: 8\n")
+    before = script_digest(tmp_path / "train.py")
+    (tmp_path / "base.yaml").write_text("width: 9\n")
+    assert script_digest(tmp_path / "train.py") != before
+
+
+def test_expressions_are_looked_through_where_a_configuration_may_be(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[ast.AST] = []
+    nodes = syntax.nodes
+
+    def counted(roots: list[ast.AST]) -> object:
+        walked.extend(roots)
+        return nodes(roots)
+
+    monkeypatch.setattr(syntax, "nodes", counted)
+    (script.parent / "model.py").write_text("net.init(nn.initializer.Normal())\n")
+    assert script_digest(script)
+    assert len(walked) == 1
+
+
+def test_whether_paddle_is_used_is_seen_in_the_script_first(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[Path] = []
+    monkeypatch.setattr(source, "parse", parsed.append)
+    script.write_text("import paddle, model\n")
+    assert may_use_paddle(script)
+    assert parsed == []

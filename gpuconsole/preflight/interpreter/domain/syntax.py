@@ -8,6 +8,12 @@ from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
+_HOLDERS: tuple[type[ast.AST], ...] = (
+    *ast.stmt.__subclasses__(), *ast.excepthandler.__subclasses__(), ast.match_case,
+)  # fmt: skip
+_BLOCK_FIELDS = ("body", "handlers", "cases", "orelse", "finalbody")
+_BLOCKS = {kind: tuple(name for name in kind._fields if name in _BLOCK_FIELDS) for kind in _HOLDERS}
+"""The fields of each that hold statements, handlers or cases."""
 _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -18,6 +24,18 @@ def nodes(roots: Iterable[ast.AST]) -> Iterator[ast.AST]:
         node = pending.pop()
         yield node
         _extend(pending, node)
+
+
+def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Give the statements of a body and of the blocks in them, without looking into expressions, in
+    no particular order."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for block in _BLOCKS.get(type(node), ()):
+            pending += getattr(node, block)
 
 
 def yields(body: Sequence[ast.AST]) -> bool:

@@ -203,21 +203,36 @@ class Lookup:
             candidates = self._files[key] = tuple(self._candidates(*key))
         return candidates
 
-    def folder(self, path: Path) -> Path | None:
+    def folder(self, path: Path | str) -> Path | None:
         """Return where a folder's links lead, None for what is no folder of the project."""
         name = str(path)
         if name not in self._folders:
-            resolved = within(self._root, path) if os.path.isdir(name) else None
+            # Most are not there, and as text that costs least to see.
+            resolved = within(self._root, Path(name)) if os.path.isdir(name) else None
             self._folders[name] = resolved
         return self._folders[name]
+
+    def file(self, name: str) -> Path | None:
+        """Return where a file's links lead, None for what is no file of the project.
+
+        A folder is followed once for all of its files: lists of data name thousands.
+        """
+        try:
+            if not os.path.isfile(name):
+                return None
+            above, last = os.path.split(name)
+            if not above or os.path.islink(name):
+                return within(self._root, Path(name))
+            folder = self.folder(above)
+        except (OSError, ValueError):
+            return None
+        return None if folder is None else folder / last
 
     def _candidates(self, base: str, name: str) -> Iterator[tuple[Path, Path]]:
         if name and not name.isidentifier():
             return
         where = os.path.join(base, name) if name else base
         for candidate in (os.path.join(where, "__init__.py"), *([f"{where}.py"] if name else [])):
-            # Most are not there, and as text that costs least to see.
-            path = Path(candidate) if os.path.isfile(candidate) else None
-            resolved = within(self._root, path) if path is not None else None
-            if path is not None and resolved is not None:
-                yield path, resolved
+            resolved = self.file(candidate)
+            if resolved is not None:
+                yield Path(candidate), resolved

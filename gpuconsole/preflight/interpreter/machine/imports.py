@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -80,9 +81,12 @@ class Importer:
         """The working folder: what relative names are relative to."""
         self.library = library
         self.loaded: dict[Path, UserModule] = {}
-        self._files = source.Lookup(self.project)
+        self.files = source.Lookup(self.project)
+        """Its files and folders."""
         self._folders: dict[tuple[str, str], Path | None] = {}
         """Folders of the project by what `sys.path` calls them."""
+        self._starts: dict[str, tuple[Path, ...]] = {}
+        """What `starts` returned, by the script's own folder."""
         self.names = Loaded()
         self.search: list[Value] = [str(script.parent)]
         self.frameworks: list[Unknown] = []
@@ -149,7 +153,7 @@ class Importer:
 
     def _package(self, folder: Path) -> str:
         """Return the name by which the package of a folder was imported, "" if it was not."""
-        package = self._files.folder(folder)
+        package = self.files.folder(folder)
         module = self.loaded.get(package / "__init__.py") if package is not None else None
         return module.name if module is not None else ""
 
@@ -212,7 +216,7 @@ class Importer:
         """
         yield self.project
         for name in dict.fromkeys(["src", *self._declared]):
-            folder = self._files.folder(self.project / name)
+            folder = self.files.folder(self.project / name)
             if folder is not None:
                 yield folder
         folder = Path(self.search_start).resolve()
@@ -242,7 +246,7 @@ class Importer:
             starts = self.starts()
             relative = not Path(name).is_absolute()
             tries = [start / name for start in starts] if relative else [Path(name)]
-            inside = (candidate for candidate in tries if self._files.folder(candidate) is not None)
+            inside = (candidate for candidate in tries if self.files.folder(candidate) is not None)
             self._folders[key] = next(inside, None)
         return self._folders[key]
 
@@ -252,13 +256,16 @@ class Importer:
         A job starts in the working folder; people often start a script in the project's folder or
         in its own.
         """
-        return tuple(dict.fromkeys((self.start, self.project, Path(self.search_start))))
+        own = self.search_start
+        if own not in self._starts:
+            self._starts[own] = tuple(dict.fromkeys((self.start, self.project, Path(own))))
+        return self._starts[own]
 
     @property
     def search_start(self) -> str:
         """The script's own folder."""
         main = self.names.by_name.get("__main__")
-        return str(Path(str(main.scope.names.get("__file__", "."))).parent) if main else "."
+        return os.path.dirname(str(main.scope.names.get("__file__", "."))) or "." if main else "."
 
     def inside(self, package: UserModule, name: str) -> Value:
         """Return a module of a package that lies in its folder, or None."""
@@ -305,12 +312,12 @@ class Importer:
         return self.interp.get_attr(owner, part)
 
     def _one(self, folder: Path, part: str, name: str, spaces: bool) -> Value:
-        for path, real_path in self._files.modules(folder, part):
+        for path, real_path in self.files.modules(folder, part):
             return self._load(path, real_path, name)
         if not spaces or not (part.isidentifier() or not part):
             return None
         where = folder / part if part else folder
-        room = self._files.folder(where)
+        room = self.files.folder(where)
         if room is not None:
             module = self.loaded.get(room)
             if module is None:

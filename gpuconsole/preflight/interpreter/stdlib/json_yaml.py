@@ -6,6 +6,7 @@ Only files of the project are read. Whole numbers remember file and line.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain.values import Unknown, Value
-from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 
 if TYPE_CHECKING:
@@ -50,14 +50,11 @@ def locate(run: Run, name: Value) -> Path | Unknown:
     text = path_text(name)
     if text is None:
         return run.unknown("a file of unknown name")
-    root: Path = run.interp.imports.project
-    for start in run.interp.imports.starts():
-        try:
-            path = source.within(root, start / text)
-            if path is not None and path.is_file():
-                return path
-        except (OSError, ValueError):
-            break
+    imports = run.interp.imports
+    for start in imports.starts():
+        path = imports.files.file(os.path.join(start, text))
+        if path is not None:
+            return path
     return run.unknown(msg("the file {name} is not in the project folder", name=text[:200]))
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuconsole.preflight.interpreter.domain.values import Namespace, NativeFunction, Unknown, Value
-from gpuconsole.preflight.interpreter.frontend import source
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.stdlib import json_yaml
 
@@ -28,14 +27,11 @@ def folder_of(run: Run, name: Value) -> Path | None:
     text = json_yaml.path_text(name)
     if text is None:
         return None
-    root: Path = run.interp.imports.project
-    for start in run.interp.imports.starts():
-        try:
-            path = source.within(root, start / text)
-            if path is not None and path.is_dir():
-                return path
-        except (OSError, ValueError):
-            return None
+    imports = run.interp.imports
+    for start in imports.starts():
+        path = imports.files.folder(os.path.join(start, text))
+        if path is not None:
+            return path
     return None
 
 

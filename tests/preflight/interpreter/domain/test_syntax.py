@@ -52,3 +52,54 @@ def test_a_longer_body_with_the_same_beginning_is_another() -> None:
     assert syntax.yields(whole)
     assert syntax.names(whole[:1]) == {"x", "a"}
     assert syntax.names(whole) == {"x", "a", "b"}
+
+
+def test_statements_are_found_in_all_blocks() -> None:
+    text = """
+import a
+def f():
+    class C:
+        import b
+async def g():
+    async with x:
+        import c
+for i in range(3):
+    import d
+else:
+    import e
+while n:
+    if n:
+        import g
+    elif m:
+        import h
+    else:
+        import i
+try:
+    import j
+except OSError:
+    import k
+else:
+    import l
+finally:
+    import m
+match n:
+    case 1:
+        import n
+lambda: [x for x in y if (lambda: z)]
+"""
+    found = syntax.statements(ast.parse(text).body)
+    names = {node.names[0].name for node in found if isinstance(node, ast.Import)}
+    assert names == set("abcdeghijklmn")
+
+
+def test_every_kind_of_statement_has_its_blocks() -> None:
+    holders = {
+        kind
+        for kind in vars(ast).values()
+        if isinstance(kind, type) and "body" in getattr(kind, "_fields", ())
+    }
+    expressions = {ast.Lambda, ast.IfExp}
+    roots = {ast.Module, ast.Interactive, ast.Expression}
+    assert holders - expressions - roots == {
+        kind for kind, fields in syntax._BLOCKS.items() if fields
+    } - {ast.Match}

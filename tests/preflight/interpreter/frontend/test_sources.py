@@ -14,6 +14,7 @@ import pytest
 from gpuconsole.core.estimate import Estimate
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight import analyse
+from gpuconsole.preflight.interpreter.frontend import source
 from tests.preflight.forms import DATA, HEAD, LOOP, NET, WHOLE, key
 
 # -- notebooks
@@ -251,3 +252,47 @@ def test_an_old_import_that_is_caught_does_no_harm(same: Callable[..., Estimate]
     fit(Net(WIDTH), 10)
     """
     same(text, 40, 10)
+
+
+# -- files of a project
+
+
+def test_files_are_where_their_links_lead_and_inside_the_project(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "data", outside):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text("a")
+    (project / "near.txt").symlink_to("data/a.txt")
+    (project / "far.txt").symlink_to(outside / "a.txt")
+    (project / "beside").symlink_to("data")
+    (project / "away").symlink_to(outside)
+    files = source.Lookup(project.resolve())
+    inside = (project / "data" / "a.txt").resolve()
+    assert files.file(f"{project}/data/a.txt") == inside
+    assert files.file(f"{project}/beside/../data/a.txt") == inside
+    assert files.file(f"{project}/near.txt") == inside
+    assert files.file(f"{project}/beside/a.txt") == inside
+    assert files.file(f"{project}/far.txt") is None
+    assert files.file(f"{project}/away/a.txt") is None
+    assert files.file(f"{outside}/a.txt") is None
+    assert files.file(f"{project}/data") is None
+    assert files.file(f"{project}/data/missing.txt") is None
+    assert files.file(f"{project}/a\0.txt") is None
+
+
+def test_a_folder_is_followed_once_for_all_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.jpg").touch()
+    led: list[Path] = []
+    within = source.within
+
+    def followed(root: Path, path: Path) -> Path | None:
+        led.append(path)
+        return within(root, path)
+
+    monkeypatch.setattr(source, "within", followed)
+    files = source.Lookup(tmp_path)
+    assert all(files.file(f"{tmp_path}/{number}.jpg") for number in range(20))
+    assert led == [tmp_path]

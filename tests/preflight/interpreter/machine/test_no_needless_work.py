@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,16 +125,23 @@ def test_a_file_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     script = tmp_path / "train.py"
     first = "\n".join(f"import m{one}" for one in range(count))
     script.write_text(TRAIN.format(first=first, then="", wide=64))
+    asked: list[str] = []
     led: list[Path] = []
-    within = source.within
+    isfile, within = os.path.isfile, source.within
 
-    def noted(root: Path, path: Path) -> Path | None:
+    def noted(name: str) -> bool:
+        asked.append(name)
+        return isfile(name)
+
+    def followed(root: Path, path: Path) -> Path | None:
         led.append(path)
         return within(root, path)
 
-    monkeypatch.setattr(source, "within", noted)
+    monkeypatch.setattr(source.os.path, "isfile", noted)
+    monkeypatch.setattr(source, "within", followed)
     analyse(script, project=tmp_path)
-    assert tmp_path / "shared.py" in led
+    assert asked.count(str(tmp_path / "shared.py")) == 1
+    assert led.count(tmp_path) == 1
     assert len(led) == len(set(led))
 
 
