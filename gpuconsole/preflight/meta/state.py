@@ -90,6 +90,8 @@ class State:
     """What counts of points in maps of unknown data are: `few`, `all`, or as other numbers."""
     counted: bool = False
     """Whether the script asked for a count of points in maps of unknown data."""
+    unfilled: int = 0
+    """Bytes of rows that L-BFGS's history has only where it makes all its iterations."""
     made_up: int = 0
     """How often the script was given data that is unknown."""
     parts: bool = False

@@ -153,6 +153,7 @@ class Run(Likeness, total=False):
     settled: bool
     reached: str
     uncollected: list[int] | None
+    unfilled: int
     awaits: int | None
     unsaved: bool
     by_itself: bool

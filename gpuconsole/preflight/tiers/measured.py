@@ -199,7 +199,7 @@ class Measured:
         unready = peak_parts.total - peak(self._trace(batch, backend, waiting=0)).total
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
         gap = self._gap(batch)
-        low -= gap.collected
+        low -= gap.collected + gap.unfilled
         late = memory.total_mib * (1.0 + freed_late(self.flags, backend))
         high = max(memory.high_mib, late) + gap.beside(parts, batch, copies=backend == "cpu")
         return replace(memory, low_mib=max(0.0, low), high_mib=high), ""

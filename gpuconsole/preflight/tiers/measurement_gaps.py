@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import TypeGuard
 
 from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -31,6 +32,10 @@ UNCOLLECTED = (
     "comes after a hundred or so of them: those of two epochs are counted, and the range "
     "goes from none of them to {size} more."
 )
+UNFILLED = (
+    "L-BFGS may end before its history is full: all of it is counted, and the lower end of the "
+    "range is {size} less."
+)
 UNSAVED = (
     "The script saves later, which was not reached: the upper end of the range allows for a copy "
     "of parameters and states."
@@ -52,6 +57,8 @@ class Gap:
     """MiB of used batches that are counted, and that Python's collector may have found before."""
     uncollected: float = 0.0
     """MiB of further ones that a longer run may leave to it."""
+    unfilled: float = 0.0
+    """MiB of L-BFGS's history that it has only where it makes all its iterations."""
 
     def is_open(self, *, copies: bool) -> bool:
         """Tell whether more may be needed; `copies` where what is saved lies beside the tensors."""
@@ -74,6 +81,8 @@ class Gap:
         said = [msg(UNREACHED)] if self.steps else []
         if self.uncollected or self.collected:
             said.append(msg(UNCOLLECTED, size=format_mib(self.uncollected)))
+        if self.unfilled:
+            said.append(msg(UNFILLED, size=format_mib(self.unfilled)))
         if self.samples:
             said.append(msg(AWAITED, n=self.samples))
         elif self.samples is not None and not self.steps:
@@ -98,6 +107,8 @@ class Reached:
     """Whether it went on beyond its first steps, and so says what it awaits."""
     used: tuple[float, float] | None = None
     """Bytes of used batches that are counted, and of further ones; None without any."""
+    unfilled: float = 0.0
+    """Bytes of L-BFGS's history that it has only where it makes all its iterations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,7 @@ class Reach:
             samples=self._samples(batch) if _awaits(runs) else None,
             collected=collected,
             uncollected=uncollected,
+            unfilled=max((run.unfilled for run in self.runs), default=0.0) / MIB,
         )
 
     def _used(self, batch: int) -> tuple[float, float]:
@@ -161,6 +173,7 @@ def _reached(run: Mapping[str, object]) -> Reached:
         awaits=size if whole and isinstance(size, int) else None if size is None else 0,
         goes_on="awaits" in run,
         used=_pair(used),
+        unfilled=_size(run.get("unfilled")),
     )
 
 
@@ -168,9 +181,18 @@ def _pair(value: object) -> tuple[float, float] | None:
     """Return a value that is two numbers of bytes; None for any other."""
     if not isinstance(value, list) or len(value) != 2:
         return None
-    if not all(type(item) in (int, float) and 0 <= item < MOST_BYTES for item in value):
+    if not all(map(_is_size, value)):
         return None
     return value[0], value[1]
+
+
+def _size(value: object) -> float:
+    """Return a value that is a number of bytes; 0 for any other."""
+    return value if _is_size(value) else 0.0
+
+
+def _is_size(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and 0 <= value < MOST_BYTES
 
 
 def _awaits(runs: Sequence[Reached]) -> bool:

@@ -145,6 +145,23 @@ class TestReach:
         assert ("unreached" in found.flags) == bool(beyond)
         assert any("collector" in note for note in found.notes) == bool(below or beyond)
 
+    @pytest.mark.parametrize(
+        ("unfilled", "below"), [(3 * MIB, 3.0), (0, 0.0), (-5, 0.0), ("5", 0.0), (None, 0.0)]
+    )
+    def test_a_history_that_data_may_end_widens_the_range_down(
+        self, unfilled: object, below: float
+    ) -> None:
+        told = [run(size, sizes=[9e6, 1e6 * size, 1e6 * size, 40, 7, 60]) for size in (2, 4)]
+        plain = measured.load(document(*told, mode="meta")).estimate(8)
+        told[1]["unfilled"] = unfilled
+        found = measured.load(document(*told, mode="meta")).estimate(8)
+        assert plain.memory is not None
+        assert found.memory is not None
+        assert found.memory.tensors_peak_mib == plain.memory.tensors_peak_mib
+        assert found.memory.high_mib == plain.memory.high_mib
+        assert plain.memory.low_mib - found.memory.low_mib == pytest.approx(below)
+        assert any("L-BFGS" in note for note in found.notes) == bool(below)
+
     def test_what_another_program_reached_says_nothing_of_a_batch_size(self) -> None:
         """The run that was made at it does."""
         other = [0, 1, 2, 3, 4, ~4, 5, ~5, ~3, ~2]

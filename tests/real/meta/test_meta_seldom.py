@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuconsole.preflight.tiers import probe_request
+from gpuconsole.core.units import MIB
+from gpuconsole.preflight.tiers import measured, probe_request
 from tests.real.meta.probe_answers import peak, said
 from tests.waiting import DEADLINE_S
 
@@ -83,6 +84,24 @@ def test_what_comes_seldom_is_in_the_answer(tmp_path: Path, name: str) -> None:
     question = probe_request.build(None, script, mode="meta", backend="cpu")
     run = said(question)["document"]["runs"][0]
     assert peak(run) == pytest.approx(real, rel=0.03)
+
+
+def test_iterations_that_end_early_leave_the_rest_of_the_history_out(tmp_path: Path) -> None:
+    """How many there are only data tells: the range goes down to a history without them."""
+    (script := tmp_path / "train.py").write_text(
+        SCRIPTS["line search"].replace("paddle.sin(5 * x.sum(1, keepdim=True))", "x[:, :1]")
+        .replace("max_iter", "tolerance_grad=1.0, max_iter")
+    )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script.read_text()}{PEAK}"], cwd=tmp_path, capture_output=True,
+        text=True, timeout=10 * DEADLINE_S, check=True,
+    )  # fmt: skip
+    real = int(done.stdout.split()[-1])
+    question = probe_request.build(None, script, mode="meta", backend="cpu")
+    answered = said(question)["document"]
+    memory = measured.load(answered).estimate(None, backend="cpu").memory
+    assert memory is not None
+    assert memory.low_mib * MIB <= real < 0.8 * memory.tensors_peak_mib * MIB
 
 
 SOLVED = """

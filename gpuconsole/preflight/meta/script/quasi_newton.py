@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Protocol
 
+from ...probe.training.hooks import nbytes
 from ..state import STATE
 from ..tensor.tensor import Tensor
 
@@ -67,7 +68,7 @@ def few_iterations(step: Step) -> Step:
 
 
 def lengthen(optimizer: Lbfgs, iterations: int) -> None:
-    """Make the history as long as after so many further iterations."""
+    """Make the history as long as after so many further iterations, which data may end before."""
     state = optimizer.state
     steps = state.get("old_yk", [])
     most = min(optimizer.history_size, len(steps) + iterations)
@@ -75,6 +76,7 @@ def lengthen(optimizer: Lbfgs, iterations: int) -> None:
         rows = state.get(name, [])
         while rows and len(rows) < most:
             rows.append(STATE.paddle.empty_like(rows[-1]))
+            STATE.unfilled += nbytes(rows[-1])
 
 
 def few_turns(loop: Callable[..., object]) -> Callable[..., object]:

@@ -544,6 +544,7 @@ class Session(hooks.Session):
             "whole": next(iter(self.fetched)) if len(self.fetched) == 1 else None,
             "reached": self.reached,
             "uncollected": self.uncollected,
+            "unfilled": STATE.unfilled,
             "by_itself": self.by_itself,
         }
 
