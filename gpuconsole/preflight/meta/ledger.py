@@ -53,6 +53,8 @@ class Ledger:
         self.held: list[tuple[int, int]] = []
         """The most that was held until the end of each cycle, and what was held then, in bytes."""
         self.calls = 0
+        self.spared = 0
+        """Events that making batches as they are made at first would have had beside these."""
         self.stretch: Callable[[int], int] | None = None
         """What makes sizes in bytes those of a longer run, where batches of it are left out."""
 
@@ -79,6 +81,12 @@ class Ledger:
         if self.window and self.since.pop(block.index, 0) == self.window:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.dropped.add(block.index)
+
+    def resized(self, block: Block, nbytes: int) -> None:
+        """Let a block that holds nothing be of a size in bytes as it is, not of a longer run."""
+        block.nbytes = self.sizes[block.index] = nbytes
+        self.live += nbytes
+        self.peak = max(self.peak, self.live)
 
     def scratch(self, sizes: Sequence[int], name: str) -> None:
         """Record what a kernel takes for itself, in bytes, and releases at its end."""

@@ -18,6 +18,7 @@ from ..ledger import Block
 from ..state import REFUSED, STATE, Unsupported
 from . import quasi_newton
 from .answers import MOST_PLACES, chosen
+from .copied_batches import CopiedTensors
 from .kept import Keeping
 from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 
@@ -202,16 +203,15 @@ class Session(hooks.Session):
 
     def work(self) -> int:
         """Return how much was done since the run began."""
-        return len(STATE.ledger.events) + BATCH * self.asked_for
+        return len(STATE.ledger.events) + STATE.ledger.spared + BATCH * self.asked_for
 
     def fetching(self) -> loaders.Fetching:
         """Return what decides whether the batches of a loader are fetched whole."""
         # Not known before this process has divided.
         self.drawn.given = self.request.get("drawn") or []
         whole = self.request.get("whole")
-        return loaders.Fetching(
-            whole, self.fetched, self.drawn, self.sampled, collation.Templates()
-        )
+        templates = collation.Templates(CopiedTensors())
+        return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled, templates)
 
     def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,

@@ -5,13 +5,13 @@ trials."""
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ..notes import note
 from . import seeding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
 PAIR = 2
 """Samples of a trial: what is drawn for a batch does not depend on how many it has."""
@@ -97,32 +97,77 @@ CHECKED = 32
 """Batches that are not made until one is, to see whether they are still alike."""
 
 
+class Tensors(Protocol):
+    """Tensors of batches that are filled with copies, and what making these did to a recording."""
+
+    def spec(self, value: object) -> Hashable:
+        """Return what a tensor is made by; None of anything else."""
+
+    def made(self, spec: object) -> object:
+        """Return a tensor like the one that was described."""
+
+    def copies(self, make: Callable[[], object], count: int) -> list[object]:
+        """Return one copy in the place of many; the recording is as if all had been made."""
+
+    def begin(self) -> None:
+        """Copies are made from now on, and then a batch of them."""
+
+    def end(self) -> object:
+        """Return what was done since then."""
+
+    def instead(self, done: object) -> None:
+        """What was done since then counts as what was done for another batch."""
+
+
 class Templates:
     """Batches that are filled with copies of one sample, without values that are known: once the
     function that puts samples together has made some alike, later ones are made in their form."""
 
-    def __init__(self) -> None:
+    def __init__(self, tensors: Tensors | None = None) -> None:
+        """`tensors` knows those of batches; without it there is no form of a batch with any."""
+        self._tensors = tensors
         self._forms: dict[object, _Form] = {}
+        self._key: object = None
+        """That of the batch that is being made."""
+        self._reuses = False
 
     def reuses(self, key: object) -> bool:
-        """Tell whether the next batch is made in the form of the ones before; `key` is the form of
-        its samples and how many it has."""
+        """Begin the next batch; tell whether it is made in the form of the ones before. `key` is
+        the form of its samples and how many it has."""
+        if self._tensors is not None:
+            self._tensors.begin()
         form = self._forms.get(key)
-        if form is None or form.count < SETTLED or form.reused >= CHECKED:
-            return False
-        form.reused += 1
-        return True
+        self._key = key
+        self._reuses = form is not None and form.count >= SETTLED and form.reused < CHECKED
+        if form is not None:
+            form.reused += self._reuses
+        return self._reuses
+
+    def copies(self, make: Callable[[], object], count: int) -> list[object]:
+        """Return copies of a sample for what only reads them: one in the place of all."""
+        if self._tensors is None or count < 2:
+            return [make()] * count
+        return self._tensors.copies(make, count)
 
     def batch(self, key: object) -> object:
         """Return a batch in the form of the ones before."""
-        return _rebuilt(self._forms[key].spec)
+        return _rebuilt(self._forms[key].spec, self._tensors)
+
+    def given(self, batch: object) -> None:
+        """The batch that was begun is there, and its samples are gone."""
+        if not self._reuses:
+            self.made(self._key, batch)
+        elif self._tensors is not None:
+            self._tensors.instead(self._forms[self._key].done)
 
     def made(self, key: object, batch: object) -> None:
         """A batch was made of samples."""
-        spec = _spec(batch)
+        spec = _spec(batch, self._tensors)
         form = self._forms.setdefault(key, _Form(spec))
         form.count = form.count + 1 if spec is not None and spec == form.spec else 0
         form.spec, form.reused = spec, 0
+        if self._tensors is not None:
+            form.done = self._tensors.end()
 
 
 class _Form:
@@ -131,10 +176,13 @@ class _Form:
         self.count = 0
         """Batches in a row that had it."""
         self.reused = 0
+        self.done: object = None
+        """What was done to make the last of them."""
 
 
 class _Spec(NamedTuple):
-    """Of an array its shape and type; of what holds others these; of anything else itself."""
+    """Of an array its shape and type; of a tensor what it is made by; of what holds others these;
+    of anything else itself."""
 
     kind: str
     shape: tuple[int, ...] = ()
@@ -143,28 +191,34 @@ class _Spec(NamedTuple):
     value: object = None
 
 
-def _spec(value: object) -> _Spec | None:
-    """Return what a batch is made of; None where it holds anything but arrays and plain values."""
+def _spec(value: object, tensors: Tensors | None) -> _Spec | None:
+    """Return what a batch is made of; None where it holds anything but tensors that can be made,
+    arrays and plain values."""
     import numpy
 
+    tensor = None if tensors is None else tensors.spec(value)
+    if tensor is not None:
+        return _Spec("tensor", value=tensor)
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         return _Spec(value.dtype.str, value.shape) if value.dtype.kind in "biufc" else None
     if type(value) in (dict, list, tuple):
         held = cast("dict[object, object] | list[object]", value)
         names = tuple(held) if isinstance(held, dict) else ()
         items = held.values() if isinstance(held, dict) else held
-        parts = [_spec(item) for item in items]
+        parts = [_spec(item, tensors) for item in items]
         whole_parts = tuple(part for part in parts if part is not None)
         return _Spec(type(value).__name__, (), names, whole_parts) if all(parts) else None
     return _Spec("", value=value) if type(value) in (str, int, float, bool, type(None)) else None
 
 
-def _rebuilt(spec: _Spec | None) -> object:
+def _rebuilt(spec: _Spec | None, tensors: Tensors | None) -> object:
     """Return a batch of a form; its arrays take no memory of their size."""
     import numpy
 
     assert spec is not None
-    parts = [_rebuilt(part) for part in spec.parts]
+    if spec.kind == "tensor" and tensors is not None:
+        return tensors.made(spec.value)
+    parts = [_rebuilt(part, tensors) for part in spec.parts]
     if spec.kind in ("list", "tuple"):
         return parts if spec.kind == "list" else tuple(parts)
     if spec.kind == "dict":

@@ -251,6 +251,8 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iter
         if held.collate is None:
             held.collate = collation.Collate(collate, taken.flags, extent, held.drawn)
         collate = held.collate
+    if isinstance(taken, (Largest, Sparing)):
+        taken.fetching.only_reads = collate is default_collate_fn
     if isinstance(dataset, paddle.io.IterableDataset):
         for samples in _chunks(dataset, loader):
             yield as_tensors(paddle, collate(samples))
@@ -261,31 +263,22 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iter
         return
     lists = batch_size.sized(sampler)
     for place, indices in enumerate(lists if taken is list else filled(lists)):
-        yield _batch(paddle, _fetched(Lazy(indices, dataset), taken, place), taken, collate)
+        # Nothing here holds the batch while it is used.
+        batch = [_batch(paddle, _fetched(Lazy(indices, dataset), taken, place), taken, collate)]
+        if isinstance(taken, (Largest, Sparing)):
+            taken.given(batch[0])
+        yield batch.pop()
 
 
 def _batch(
     paddle: ModuleType, samples: list[object], taken: Taken, collate: Callable[..., object]
 ) -> object:
     """Return the batch of some samples, which are let go of: they may be tensors, with memory."""
-    if isinstance(taken, (Largest, Sparing)) and taken.filled:
-        return _unknown(as_tensors(paddle, _of_copies(samples, taken, collate)))
-    return as_tensors(paddle, collate(samples))
-
-
-def _of_copies(
-    samples: list[object], taken: Largest | Sparing, collate: Callable[[list[object]], object]
-) -> object:
-    """Return a batch of copies: as the ones before where these were alike."""
-    sparing = taken.inner if isinstance(taken, Largest) else taken
-    templates, key = sparing.fetching.templates, _key(samples[0], len(samples))
-    if templates is None:
-        return collate(samples)
-    if taken.reuses:
-        return templates.batch(key)
-    batch = collate(samples)
-    templates.made(key, batch)
-    return batch
+    if not isinstance(taken, (Largest, Sparing)) or not taken.filled:
+        return as_tensors(paddle, collate(samples))
+    if taken.reuses and taken.fetching.templates is not None:
+        return taken.fetching.templates.batch(_key(samples[0], len(samples)))
+    return _unknown(as_tensors(paddle, collate(samples)))
 
 
 def _key(sample: object, size: int) -> tuple[object, int]:
@@ -403,6 +396,8 @@ class Fetching:
         self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
         self.templates = templates
+        self.only_reads = False
+        """Whether what makes a batch of samples is known not to write to them."""
         self.without_values: object = None
         """The form of samples of which a batch has no tensor with known values."""
 
@@ -415,6 +410,17 @@ class Fetching:
     def has_template(self, key: object) -> bool:
         """Tell whether the next batch of copies is made in the form of the ones before."""
         return self.templates is not None and self.templates.reuses(key)
+
+    def copies(self, sample: object, count: int) -> list[object]:
+        """Return copies of a sample."""
+        if self.templates is None or not self.only_reads:
+            return [another(sample) for _ in range(count)]
+        return self.templates.copies(functools.partial(another, sample), count)
+
+    def given(self, batch: object) -> None:
+        """A batch of copies was made, and its samples are gone."""
+        if self.templates is not None:
+            self.templates.given(batch)
 
     def ended(self, whole: bool) -> None:
         """A batch was fetched whole, or not."""
@@ -467,7 +473,14 @@ class Sparing:
         self.reuses = self.filled and self.fetching.has_template(_key(first[0], size))
         if self.reuses:
             return [first[0]] * size
-        return [*first, *(another(first[-1]) for _ in range(size - len(first)))]
+        copies = self.fetching.copies(first[-1], size - len(first))
+        copies[:0] = first
+        return copies
+
+    def given(self, batch: object) -> None:
+        """A batch was made of what was taken last, which is gone."""
+        if self.filled:
+            self.fetching.given(batch)
 
     def _first(self, rest: Iterator[object], count: int) -> list[object]:
         """Return some samples; what is done for those of the first batch is counted."""
@@ -506,8 +519,19 @@ class Largest:
             self.filled, self.reuses = self.inner.filled, self.inner.reuses
             return samples
         self.filled = True
-        self.reuses = self.inner.fetching.has_template(_key(self.sample, len(rows)))
-        return [self.sample if self.reuses else another(self.sample) for _ in range(len(rows))]
+        self.reuses = self.fetching.has_template(_key(self.sample, len(rows)))
+        size = len(rows)
+        return [self.sample] * size if self.reuses else self.fetching.copies(self.sample, size)
+
+    @property
+    def fetching(self) -> Fetching:
+        """What was found of the loader's batches."""
+        return self.inner.fetching
+
+    def given(self, batch: object) -> None:
+        """As of `Sparing`."""
+        if self.filled:
+            self.fetching.given(batch)
 
     def _look(self, dataset: Dataset) -> None:
         """Find the largest of some samples spread over a data set; in a later epoch it is that of
