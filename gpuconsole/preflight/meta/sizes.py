@@ -17,16 +17,19 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 HALVES = frozenset({"float16", "bfloat16"})
 DIFFERENTIABLE = FLOATS | {"complex64", "complex128"}
 
-_WORDS: dict[DataType, str] = {}
+_WORDS: dict[int, tuple[DataType, str]] = {}
+"""By the identity of a type, which this holds: Paddle takes long to hash one."""
+MOST_WORDS = 1000
 
 
 def word(dtype: DataType) -> str:
     """Return the name of a Paddle type: `float32`."""
-    name = _WORDS.get(dtype)
-    if name is None:
-        name = str(dtype).rsplit(".", 1)[-1].lower()
-        _WORDS[dtype] = name
-    return name
+    noted = _WORDS.get(id(dtype))
+    if noted is None:
+        if len(_WORDS) >= MOST_WORDS:
+            _WORDS.clear()
+        noted = _WORDS[id(dtype)] = (dtype, str(dtype).rsplit(".", 1)[-1].lower())
+    return noted[1]
 
 
 def count(shape: Iterable[int]) -> int:

@@ -157,6 +157,7 @@ class Run(Likeness, total=False):
     awaits: int | None
     unsaved: bool
     by_itself: bool
+    past_half: bool
     counted: bool
     early: int
     fixed: bool

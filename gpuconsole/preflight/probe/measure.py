@@ -452,6 +452,7 @@ def document(request: Request, runs: list[Run]) -> Document:
         run_.pop("way", None)
         run_.pop("trains", None)
         run_.pop("by_itself", None)
+        run_.pop("past_half", None)
         run_.pop("drawn", None)
         run_.pop("loaders", None)
     return {

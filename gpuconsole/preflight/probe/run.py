@@ -47,7 +47,9 @@ class Channel:
     def say(self, message: Answer) -> None:
         """Write one line."""
         if self.grows is not None and "run" in message:
-            # Only its end is held against the first.
+            # Its end is held against the first; what began otherwise ends otherwise.
+            if self.seen is None or not self.seen.begins(message["run"], self.grows):
+                self.end({})
             return
         message["place"] = self.place
         if self.told is not None and "run" in message:

@@ -791,9 +791,47 @@ def test_what_one_run_does_not_tell_two_do(divided: Any, blocks: Any) -> None:
     assert not any("settled" in one for one in told)
 
 
-def test_numbers_are_tried_alone_where_data_decides_on_lengths(divided: Any) -> None:
-    ran, _ = divided(lambda size, number: [64, 100 * size, 40], names=["nonzero"])
+@pytest.mark.parametrize("fact", [{"names": ["nonzero"]}, {"past_half": True}])
+def test_numbers_are_tried_alone_where_a_run_of_both_tells_nothing(
+    divided: Any, fact: dict[str, Any]
+) -> None:
+    """Data decides on lengths, or an epoch has fewer batches of another size."""
+    ran, _ = divided(lambda size, number: [64, 100 * size, 40], **fact)
     assert ran == [(8, 1), (16, 1), (8, 16)]
+
+
+BEGUN = {"events": [0, 1, 2, ~1, ~2, 3], "cycles": [5], "sizes": [64, 800, 40, 8],
+         "kind": [0, 0, 0, 0]}  # fmt: skip
+
+
+def test_which_of_two_blocks_goes_first_is_no_difference(part: Any) -> None:
+    seen = part("runs.forking").Seen()
+    seen.put(BEGUN)
+    assert seen.grown(BEGUN, 2)
+    assert seen.grown({**BEGUN, "events": [0, 1, 2, ~2, ~1, 3]}, 2)
+    assert not seen.grown({**BEGUN, "events": [0, 1, ~1, 2, ~2, 3]}, 2)
+    assert not seen.grown({**BEGUN, "cycles": [4]}, 2)
+    assert part("runs.forking").in_order([0, 1, ~1, ~0], [3]) == [0, 1, ~1, ~0]
+
+
+@pytest.mark.parametrize(
+    ("change", "may_be"),
+    [
+        ({}, True),
+        ({"sizes": [64, 1600, 80, 8]}, True),
+        ({"events": [0, 1, 2, ~2], "sizes": [64, 800, 40], "cycles": []}, True),
+        ({"sizes": [64, 1601, 80, 8]}, False),
+        ({"sizes": [64, 1601, 80, 8], "kind": [0, 5, 0, 0]}, True),
+        ({"events": [0, 1, ~1, 2], "sizes": [64, 800, 40], "cycles": []}, False),
+        ({"events": [*BEGUN["events"], 4], "sizes": [*BEGUN["sizes"], 8]}, False),
+    ],
+)
+def test_a_run_that_begins_in_another_way_is_known_before_it_ends(
+    part: Any, change: dict[str, Any], may_be: bool
+) -> None:
+    seen = part("runs.forking").Seen()
+    seen.put(BEGUN)
+    assert seen.begins({**BEGUN, **change}, 2) is may_be
 
 
 def test_lines_of_a_made_up_list_take_the_form_in_which_they_are_read(part: Any) -> None:

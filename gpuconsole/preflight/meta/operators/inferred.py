@@ -213,7 +213,7 @@ def _entry(
     key = (
         name,
         sizes,
-        tuple((tensor.m_shape, tensor.m_dtype, tensor.m_rows) for tensor in tensors),
+        tuple([(tensor.m_shape, word(tensor.m_dtype), tensor.m_rows) for tensor in tensors]),
         _key(args),
         _key(kwargs),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...probe.runs import linearity
 from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
-from ..ledger import Block
+from ..ledger import Block, Ledger
 from ..state import REFUSED, STATE, Unsupported
 from . import quasi_newton
 from .answers import MOST_PLACES, chosen
@@ -50,6 +50,8 @@ SAMPLED = 25
 USED = 128
 """Used batches of bare arrays that Python's collector lets come, at most: Paddle's reader leaves
 each in a cycle of five objects, and it looks for such after 700 (Paddle 3.3.1: 127 measured)."""
+FURTHER = 1.25
+"""How much more work was done where a run is held against another again."""
 CHECKED = 500
 """Operators after which it is checked that a run may go on."""
 COUNTED = "gpuconsole_used"
@@ -141,6 +143,11 @@ class Session(hooks.Session):
     """One run of the script."""
 
     sparing = True
+    compared = 0
+    """The work after which the run was last held against another that it is to be like."""
+    past_half = False
+    """Whether an epoch that trains gave more batches than it has of twice the samples: with those
+    it ends sooner."""
 
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         super().__init__(paddle, request, channel)
@@ -227,6 +234,13 @@ class Session(hooks.Session):
         if self.onward is None or epoch is None or reader not in self.cycles.training:
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+
+    def batch(self, reader: int, batch: object) -> object:
+        """A loader gave a batch: note whether it would have had it of twice as many samples."""
+        epoch, batches = self.cycles.readers.get(reader), self.batches_of(reader) or 0
+        if epoch is not None and reader in self.cycles.training and batches > 1:
+            self.past_half = self.past_half or epoch.batches > (batches + 1) // 2
+        return super().batch(reader, batch)
 
     def begun(self, reader: int, ready: int) -> None:
         """A reader is made: where its epoch is as short as what it holds ready, the first batch is
@@ -329,6 +343,7 @@ class Session(hooks.Session):
             return
         self.walked.add(tuple(self.cycles.training))
         onward = self.onward or self.begin_onward()
+        self.compare(ledger)
         onward.cycle(ledger.peak, ledger.live)
         if onward.over(self.cycles.seen) or self.is_spent(onward):
             self.finish(self.cycles.seen)
@@ -341,6 +356,12 @@ class Session(hooks.Session):
             most = self.awaited - self.sampled[0] // SAMPLED
             passes = onward.passes(self.cycles.seen, most)
             watched_loops.WATCH.passing = passes
+
+    def compare(self, ledger: Ledger) -> None:
+        """Let a run that is to do the same as another be held against that now and then."""
+        if self.channel.grows is not None and self.work() > FURTHER * self.compared:
+            self.compared = self.work()
+            self.channel.say({"run": ledger.as_json()})
 
     def loop_left(self) -> None:
         """A loop that trains is left: its readers are where its end would have left them."""
@@ -546,6 +567,7 @@ class Session(hooks.Session):
             "uncollected": self.uncollected,
             "unfilled": STATE.unfilled,
             "by_itself": self.by_itself,
+            "past_half": self.past_half,
         }
 
     def _fits(self) -> None:

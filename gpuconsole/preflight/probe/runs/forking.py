@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, cast
 from . import linearity, project_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..documents import Ahead, Batch, Change, Request, Run, Summary
     from ..run import Channel
@@ -41,6 +41,11 @@ TO_THE_END = 2**31 - 1
 """A number of steps that no run makes: it goes on until the script ends."""
 MOST_SEEN = 2**20
 """Blocks of a run that another is held against."""
+WORD, HEAD = 8, 48
+"""Bytes of a number, and of what is left before the sizes of blocks."""
+LATER = (4, 5)
+"""Kinds of blocks, by the ledger's numbers, with sizes that may not be settled before a run ends:
+batches that are used, and that wait."""
 
 _WAITING: list[tuple[Request, Channel, Callable[[Request], object]]] = []
 
@@ -54,26 +59,65 @@ class Seen:
     """Blocks of a run, left by a copy of this process for the copies after it."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 32 + 8 + 8 * MOST_SEEN)
+        self._memory = mmap.mmap(-1, HEAD + 3 * WORD * MOST_SEEN)
 
     def put(self, run: Run) -> None:
         """Leave a run's events and the sizes of its blocks; of one that is too long nothing."""
-        sizes = array.array("q", run["sizes"] if len(run["sizes"]) <= MOST_SEEN else [])
-        self._memory[:40] = _events(run) + len(sizes).to_bytes(8, "little")
-        self._memory[40 : 40 + 8 * len(sizes)] = sizes.tobytes()
+        long = len(run["sizes"]) > MOST_SEEN
+        events = in_order(run["events"], () if long else run["cycles"])
+        held = array.array("q", [] if long else [*run["sizes"], *events])
+        counts = (len(run["sizes"]), len(events)) if held else (0, 0)
+        self._memory[:HEAD] = _digest(run) + b"".join(n.to_bytes(WORD, "little") for n in counts)
+        self._memory[HEAD : HEAD + WORD * len(held)] = held.tobytes()
+
+    def _held(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the sizes of the blocks that were left, and the events."""
+        blocks, events = array.array("q", self._memory[HEAD - 2 * WORD : HEAD])
+        middle, end = HEAD + WORD * blocks, HEAD + WORD * (blocks + events)
+        return (array.array("q", self._memory[HEAD:middle]),
+                array.array("q", self._memory[middle:end]))  # fmt: skip
 
     def grown(self, run: Run, grows: float) -> bool:
         """Tell whether a run did the same as that one, each block being as large or `grows` times
         as large."""
-        count = int.from_bytes(self._memory[32:40], "little")
-        if not count or count != len(run["sizes"]) or self._memory[:32] != _events(run):
+        sizes, _ = self._held()
+        if not sizes or len(sizes) != len(run["sizes"]):
             return False
-        sizes = array.array("q", self._memory[40 : 40 + 8 * count])
+        if self._memory[: HEAD - 2 * WORD] != _digest(run):
+            return False
         return all(after in (before, before * grows) for before, after in zip(sizes, run["sizes"]))
 
+    def begins(self, run: Run, grows: float) -> bool:
+        """Tell whether a run that goes on may come to do the same as that one."""
+        sizes, events = self._held()
+        done = in_order(run["events"], run["cycles"])
+        # What is released last may be followed by more.
+        while done and done[-1] < 0:
+            done.pop()
+        if len(sizes) < len(run["sizes"]) or list(events[: len(done)]) != done:
+            return False
+        return all(after in (before, before * grows) or kind in LATER
+                   for before, after, kind in zip(sizes, run["sizes"], run["kind"]))  # fmt: skip
 
-def _events(run: Run) -> bytes:
-    return hashlib.sha256(array.array("q", [*run["events"], -1, *run["cycles"]]).tobytes()).digest()
+
+def in_order(events: Sequence[int], cycles: Iterable[int]) -> list[int]:
+    """Return events with blocks that are released one after another, within a cycle, in the order
+    of their numbers: which of them goes first changes nothing, and hangs on where Python has put
+    objects."""
+    ordered: list[int] = []
+    released: list[int] = []
+    ends = set(cycles)
+    for place, event in enumerate(events):
+        if released and (event >= 0 or place in ends):
+            ordered += sorted(released)
+            released.clear()
+        (released if event < 0 else ordered).append(event)
+    return ordered + sorted(released)
+
+
+def _digest(run: Run) -> bytes:
+    events = in_order(run["events"], run["cycles"])
+    return hashlib.sha256(array.array("q", [*events, -1, *run["cycles"]]).tobytes()).digest()
 
 
 def install(request: Request, channel: Channel, numbered: Callable[[Request], object]) -> None:
@@ -199,13 +243,13 @@ def _go_on(start: Start, ahead: Ahead, summary: Summary) -> None:
 
 def summary_of(run: Run) -> Summary:
     """Return what further runs have to know of the first: the script's own batch size, whether it
-    asked for numbers of unknown data, whether it took lengths at their largest, whether no block is
-    as long as data says, and what makes them alike."""
+    asked for numbers of unknown data, whether it took lengths at their largest, whether it may do
+    the same with other samples in a batch, and what makes them alike."""
     return {
         "own": run["own_batch"],
         "numbers": bool(run.get("numbers_at")),
         "lengths": is_open(run),
-        "plain": not is_open(run) and not linearity.by_data(run),
+        "plain": not (is_open(run) or linearity.by_data(run) or run.get("past_half")),
         "like": alike(run),
     }
 
