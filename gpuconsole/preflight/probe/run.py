@@ -245,6 +245,7 @@ def start(script: str, request: Request) -> None:
     """Run the script as `python script args` would, typed in the working folder."""
     import types
 
+    from .runs import shared_imports
     from .training import batch_size
 
     root = request["root"]
@@ -252,6 +253,8 @@ def start(script: str, request: Request) -> None:
     sys.path.insert(0, os.path.dirname(script))
     # Last, as the folder of a package in development is.
     sys.path += [folder for folder in (root, os.path.join(root, "src")) if os.path.isdir(folder)]
+    if request.get("ahead"):
+        shared_imports.import_first(batch_size.edited(script))
     module = types.ModuleType("__main__")
     module.__file__ = script
     module.__dict__["__builtins__"] = __builtins__

@@ -212,6 +212,16 @@ def code_of(script: str) -> CodeType:
         return watched_loops.compiled(file.read(), script)
 
 
+def edited(script: str) -> bytes:
+    """Return the script as it is written, where its text is that of one batch size; else nothing.
+    No batch size is asked for yet."""
+    path = os.path.realpath(script)
+    if path not in _EDITED:
+        return b""
+    with _open(path, "rb") as file:
+        return file.read()
+
+
 def _cells(path: str) -> str:
     """Return a notebook's code cells as one text, without the lines that only notebooks know."""
     with _open(path, encoding="utf-8") as file:
