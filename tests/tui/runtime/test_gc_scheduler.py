@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import weakref
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from gpuconsole.tui.runtime import gc_scheduler
 from gpuconsole.tui.runtime.gc_scheduler import Rounds, Search
 from tests.waiting import until
-
-
-class Loop:
-    """Something that only a search finds to be gc_scheduler."""
-
-    def __init__(self) -> None:
-        self.itself = self
 
 
 def test_nothing_is_searched_while_somebody_types() -> None:
@@ -71,6 +66,7 @@ async def test_what_stays_is_counted_only_where_it_seems_to_have_doubled(
 
     monkeypatch.setattr(gc, "get_freeze_count", count)
     monkeypatch.setattr(gc_scheduler, "look_through", search)
+    monkeypatch.setattr(gc, "unfreeze", lambda: None)
     for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
         monkeypatch.setattr(gc_scheduler, name, 0.001)
     work = asyncio.ensure_future(gc_scheduler.collect(lambda: 0.0))
@@ -81,47 +77,69 @@ async def test_what_stays_is_counted_only_where_it_seems_to_have_doubled(
     assert done[: at[4]].count("counted") == counted, done
 
 
+CHECKOUT = Path(__file__).parents[3]
+
+
+def alone(text: str) -> None:
+    """Run a text in a process of its own: where all tests have been collected, a search through
+    all objects takes half a minute."""
+    command = [sys.executable, "-c", f"{HEAD}{text}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT)
+    assert done.returncode == 0, done.stderr
+
+
+HEAD = """
+import asyncio, gc, weakref
+from gpuconsole.tui.runtime import gc_scheduler
+from gpuconsole.tui.runtime.gc_scheduler import Search
+
+class Loop:
+    def __init__(self):
+        self.itself = self
+
+"""
+
+
 def test_a_search_tells_how_much_it_took_to_stay() -> None:
-    gc.disable()
-    try:
-        gc.collect()
-        gc.freeze()
-        before = gc.get_freeze_count()
-        kept = [Loop() for _ in range(500)]
-        added = gc_scheduler.look_through(Search.RECENT)
-        assert added >= 500
-        assert gc.get_freeze_count() == pytest.approx(before + added, abs=50)
-        assert kept
-    finally:
-        gc.unfreeze()
-        gc.enable()
+    alone("""
+gc.disable()
+gc.collect()
+gc.freeze()
+before = gc.get_freeze_count()
+kept = [Loop() for _ in range(500)]
+added = gc_scheduler.look_through(Search.RECENT)
+assert added >= 500, added
+assert abs(gc.get_freeze_count() - before - added) <= 50
+assert kept
+""")
 
 
 @pytest.mark.parametrize("search", list(Search))
 def test_a_search_finds_what_has_no_other_way_to_go(search: Search) -> None:
-    gc.disable()
-    try:
-        gone = weakref.ref(Loop())
-        gc_scheduler.look_through(search)
-        assert gone() is None
-        kept = Loop()
-        gc_scheduler.look_through(search)
-        stays = weakref.ref(kept)
-        del kept
-        gc_scheduler.look_through(Search.RECENT)
-        assert stays() is not None, "what stayed once is not looked at again"
-        gc_scheduler.look_through(Search.ALL)
-        assert stays() is None
-    finally:
-        gc.unfreeze()
-        gc.enable()
+    alone(f"""
+gc.disable()
+gone = weakref.ref(Loop())
+gc_scheduler.look_through({search})
+assert gone() is None
+kept = Loop()
+gc_scheduler.look_through({search})
+stays = weakref.ref(kept)
+del kept
+gc_scheduler.look_through(Search.RECENT)
+assert stays() is not None, "what stayed once is not looked at again"
+gc_scheduler.look_through(Search.ALL)
+assert stays() is None
+""")
 
 
-async def test_the_console_searches_by_itself_and_python_does_again_afterwards(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
-        monkeypatch.setattr(gc_scheduler, name, 0.01)
+def test_the_console_searches_by_itself_and_python_does_again_afterwards() -> None:
+    alone("""
+from tests.waiting import until
+
+for name in ("SETTLED_S", "LOOK_S", "RECENT_EVERY_S"):
+    setattr(gc_scheduler, name, 0.01)
+
+async def main():
     work = asyncio.ensure_future(gc_scheduler.collect(lambda: 0.0))
     await asyncio.sleep(0)
     assert not gc.isenabled()
@@ -132,3 +150,6 @@ async def test_the_console_searches_by_itself_and_python_does_again_afterwards(
     await asyncio.gather(work, return_exceptions=True)
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+asyncio.run(main())
+""")
