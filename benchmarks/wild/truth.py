@@ -34,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -236,9 +237,10 @@ def child() -> None:
     vars(os)["chdir"] = lambda _: chdir(workdir)
     _stand_in(paddle, os.environ[ROOT])
     makers = {one: one.__init__ for one in _makers(paddle)}
-    run_code: Callable[..., None] = functools.partial(_execute, paddle, makers)
+    trackers = truth.known_trackers(harness)
+    run_code = letting_go(functools.partial(_execute, paddle, makers), trackers)
     if int(os.environ[WANTED]) == MANY:
-        run_code = to_the_end(run_code, truth.known_trackers(harness))
+        run_code = to_the_end(run_code, trackers)
     harness.__dict__["exec"] = run_code
     Peak(paddle.base.core).keep(paddle)
     # Where a script makes a method of a tensor's size, it gives the shape.
@@ -322,6 +324,35 @@ def cut_epochs(reader: Any, loader: Any, batches: int) -> None:
     loader.__len__ = lambda self: min(batches, length(self))
     whole = reader._index_sampler.fget
     reader._index_sampler = property(lambda self: list(itertools.islice(whole(self), batches)))
+
+
+class Living:
+    """The optimizers of a script, for the harness, which else keeps each with its states and its
+    network until the script ends: one that trains many networks in turn holds one at a time."""
+
+    def __init__(self) -> None:
+        self._seen: list[weakref.ref[Any]] = []
+
+    def append(self, optimizer: Any) -> None:
+        """Note an optimizer without holding it."""
+        self._seen.append(weakref.ref(optimizer))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (optimizer for seen in self._seen if (optimizer := seen()) is not None)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+def letting_go(execute: Callable[..., None], trackers: Sequence[Any]) -> Callable[..., None]:
+    """Return what executes a script while no tracker of the harness holds its optimizers."""
+
+    def executed(*args: Any) -> None:
+        for tracker in trackers:
+            tracker.opts = Living()
+        execute(*args)
+
+    return executed
 
 
 def to_the_end(execute: Callable[..., None], trackers: Sequence[Any]) -> Callable[..., None]:

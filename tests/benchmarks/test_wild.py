@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import gzip
 import inspect
 import json
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -1111,6 +1113,27 @@ def test_what_follows_the_last_step_of_a_whole_run_is_measured_too() -> None:
 
     truth.to_the_end(reported.append, [Tracker()])("ran")
     assert reported == ["ran", "closed"]
+
+
+def test_a_truth_does_not_hold_optimizers_that_the_script_has_let_go() -> None:
+    class Optimizer:
+        pass
+
+    tracker = SimpleNamespace(opts=[])
+
+    def script() -> None:
+        assert not tracker.opts
+        held.append(Optimizer())
+        for _ in range(3):
+            tracker.opts.append(Optimizer())
+        tracker.opts.append(held[0])
+        gc.collect()
+        assert len(tracker.opts) == 4, "it has trained all the same"
+        assert [*tracker.opts] == held
+
+    held: list[Optimizer] = []
+    truth.letting_go(script, [tracker])()
+    assert held
 
 
 def test_a_folder_called_paddle_does_not_stand_in_the_place_of_paddle(tmp_path: Path) -> None:
