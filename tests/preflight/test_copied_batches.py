@@ -97,3 +97,10 @@ def test_two_tensors_that_share_memory_are_made_each_time() -> None:
     tensor = allocation.new((5, 3), KIND, "stack")
     assert tensors.spec(tensor) is not None
     assert tensors.spec(tensor.detach()) is None
+
+
+@pytest.mark.parametrize("tensors", [None, CopiedTensors()])
+def test_no_copy_is_made_where_none_is_wanted(tensors: CopiedTensors | None) -> None:
+    """Copying a tensor asks for its data."""
+    templates = collation.Templates(tensors)
+    assert templates.copies(lambda: pytest.fail("a copy was made"), 0) == []

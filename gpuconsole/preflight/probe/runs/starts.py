@@ -32,6 +32,8 @@ TAIL = 8000
 """Characters kept of what the script prints."""
 LONGEST_ANSWER_S = 60.0
 """Longest time in which the last message of a process that has ended is read."""
+PRINTED_S = 5.0
+"""The same for what it printed: what it leaves behind may hold that stream open."""
 
 
 class Start:
@@ -57,7 +59,9 @@ class Start:
             pass_fds=(there,),
         )
         os.close(there)
-        for target in (self._listen, self._keep_tail, self._wait):
+        self._printing = threading.Thread(target=self._keep_tail, daemon=True)
+        self._printing.start()
+        for target in (self._listen, self._wait):
             threading.Thread(target=target, daemon=True).start()
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):
@@ -71,7 +75,9 @@ class Start:
 
     @property
     def tail(self) -> str:
-        """The last of what was printed."""
+        """The last of what was printed; of a process that has ended, all of that has come."""
+        if not self.is_waiting:
+            self._printing.join(PRINTED_S)
         return "".join(self.printed)[-TAIL:]
 
     def follows(self, request: Request) -> bool:

@@ -146,7 +146,7 @@ class Templates:
     def copies(self, make: Callable[[], object], count: int) -> list[object]:
         """Return copies of a sample for what only reads them: one in the place of all."""
         if self._tensors is None or count < 2:
-            return [make()] * count
+            return [make() for _ in range(count)]
         return self._tensors.copies(make, count)
 
     def batch(self, key: object) -> object:
