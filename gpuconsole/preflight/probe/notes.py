@@ -5,6 +5,10 @@ from __future__ import annotations
 MOST = 20
 _NOTES: dict[object, str] = {}
 
+GROWS = "memory still grows at step"
+"""Said of a script that holds more after each step: no measurement of a few steps tells how much it
+takes."""
+
 
 def note(sentence: str, about: object = None) -> None:
     """Remember a sentence, once; it takes the place of an earlier one about the same."""

@@ -24,6 +24,7 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import joined, msg, name, sentences
+from gpuconsole.preflight.probe.notes import GROWS
 from gpuconsole.preflight.probe.runs.budget import WITHOUT_DATA_S
 
 CLIMBED: tuple[MeasuredTier, ...] = ("meta", "traced")
@@ -172,6 +173,8 @@ def next_move(
         return _confirmation(measured, means, agreed) if is_close(report) else Stop()
     if means.measure == "never":
         return Stop("measuring is switched off (measure: never)")
+    if any(GROWS in trial.why for trial in measured):
+        return Stop("memory grows with each step: a few steps do not tell how much it takes")
     if not (means.sites or means.devices):
         return Stop(means.absent or "there is no place to measure")
     left_s = means.limit_s - sum(trial.seconds for trial in measured)

@@ -17,6 +17,7 @@ from gpuconsole.core.estimate import (
     Unknown,
     Verdict,
 )
+from gpuconsole.preflight.probe.notes import GROWS
 from gpuconsole.preflight.probe.runs.budget import WITHOUT_DATA_S
 from gpuconsole.preflight.tiers.ladder import (
     MOST_S,
@@ -184,6 +185,14 @@ def test_the_cheapest_tier_at_the_best_site_comes_first_and_an_answer_ends_it() 
 def test_a_tier_that_told_nothing_is_not_asked_elsewhere() -> None:
     tried, _ = climbed(MEANS, [TOLD_NOTHING, ANSWERED])
     assert tried == [("meta", "gpu-1"), ("traced", "gpu-1")]
+
+
+def test_where_memory_grows_with_each_step_a_tier_of_three_steps_is_not_asked() -> None:
+    """It would state what three of them take."""
+    why = f"The script cannot be measured: Unsupported: {GROWS} 156, by 0.01 MiB a step"
+    tried, stop = climbed(MEANS, [Trial("meta", "unknown", why, "gpu-1")])
+    assert tried == [("meta", "gpu-1")]
+    assert "grows with each step" in stop.why
 
 
 def test_a_tier_that_could_not_be_tried_is_tried_elsewhere() -> None:

@@ -12,6 +12,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from ...probe.notes import GROWS
 from ...probe.runs import linearity
 from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
 from ..ledger import Block, Ledger
@@ -537,8 +538,8 @@ class Session(hooks.Session):
         growth, steps = onward.growth, self.cycles.seen
         if growth:
             self.channel.fail("unsupported", (
-                f"Unsupported: memory still grows at step {steps}, by {growth / 2**20:.2f} MiB a "
-                "step: how much it takes depends on how long it runs"
+                f"Unsupported: {GROWS} {steps}, by {growth / 2**20:.2f} MiB a step: how much it "
+                "takes depends on how long it runs"
             ))  # fmt: skip
 
     def answer(self) -> Run:
