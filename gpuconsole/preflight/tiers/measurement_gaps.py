@@ -192,7 +192,9 @@ def _size(value: object) -> float:
 
 
 def _is_size(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and 0 <= value < MOST_BYTES
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value < MOST_BYTES
 
 
 def _awaits(runs: Sequence[Reached]) -> bool:

@@ -146,7 +146,8 @@ class TestReach:
         assert any("collector" in note for note in found.notes) == bool(below or beyond)
 
     @pytest.mark.parametrize(
-        ("unfilled", "below"), [(3 * MIB, 3.0), (0, 0.0), (-5, 0.0), ("5", 0.0), (None, 0.0)]
+        ("unfilled", "below"),
+        [(3 * MIB, 3.0), (0, 0.0), (-5, 0.0), ("5", 0.0), (None, 0.0), (True, 0.0)],
     )
     def test_a_history_that_data_may_end_widens_the_range_down(
         self, unfilled: object, below: float
