@@ -73,14 +73,19 @@ SCRIPTS = {
 }
 
 
+def _held(script: Path) -> int:
+    """Return the most bytes that a script really holds."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script.read_text()}{PEAK}"], cwd=script.parent,
+        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=True,
+    )  # fmt: skip
+    return int(done.stdout.split()[-1])
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_what_comes_seldom_is_in_the_answer(tmp_path: Path, name: str) -> None:
     (script := tmp_path / "train.py").write_text(SCRIPTS[name])
-    done = subprocess.run(
-        [sys.executable, "-c", f"{SCRIPTS[name]}{PEAK}"], cwd=tmp_path, capture_output=True,
-        text=True, timeout=10 * DEADLINE_S, check=True,
-    )  # fmt: skip
-    real = int(done.stdout.split()[-1])
+    real = _held(script)
     question = probe_request.build(None, script, mode="meta", backend="cpu")
     run = said(question)["document"]["runs"][0]
     assert peak(run) == pytest.approx(real, rel=0.03)
@@ -92,11 +97,7 @@ def test_iterations_that_end_early_leave_the_rest_of_the_history_out(tmp_path: P
         SCRIPTS["line search"].replace("paddle.sin(5 * x.sum(1, keepdim=True))", "x[:, :1]")
         .replace("max_iter", "tolerance_grad=1.0, max_iter")
     )  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", f"{script.read_text()}{PEAK}"], cwd=tmp_path, capture_output=True,
-        text=True, timeout=10 * DEADLINE_S, check=True,
-    )  # fmt: skip
-    real = int(done.stdout.split()[-1])
+    real = _held(script)
     question = probe_request.build(None, script, mode="meta", backend="cpu")
     answered = said(question)["document"]
     memory = measured.load(answered).estimate(None, backend="cpu").memory
