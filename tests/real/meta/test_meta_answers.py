@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.preflight.tiers import probe_request
+from tests.real.meta.probe_answers import really, said
 from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.real
@@ -53,23 +54,13 @@ print(json.dumps(found))
 
 
 def _run(backend: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, backend], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(really(SCRIPT, backend, way="tier").splitlines()[-1])
     return found
 
 
 def probed(script: Path) -> dict[str, Any]:
     """Return the answer of the probe to a script, with the meta tier on a CPU."""
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = said(probe_request.build(None, script, mode="meta", backend="cpu"))
     return answer
 
 
@@ -138,11 +129,7 @@ def test_only_what_the_script_does_wrong_is_called_its_fault(
     script = tmp_path / "train.py"
     script.write_text(f"import paddle\nx = paddle.rand([2, 4])\n{line}\n")
     question = {**probe_request.build(None, script, mode="meta", backend="cpu"), "batches": [2]}
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    error = said(question)["error"]
     assert error["kind"] == kind, error
 
 
@@ -172,11 +159,7 @@ def test_norms_over_all_ranks_hold_on_one_what_plain_ones_do(tmp_path: Path) -> 
         script = tmp_path / "train.py"
         script.write_text(SYNCHRONISED.replace("NET", line))
         question = probe_request.build(None, script, mode="meta", backend="cpu")
-        done = subprocess.run(
-            [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-            capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-        )  # fmt: skip
-        last = json.loads(done.stdout.splitlines()[-1])
+        last = said(question)
         assert "document" in last, last
         # Converting makes norms anew: small ones, before the first step.
         sizes.append(sorted(n for n in last["document"]["runs"][0]["sizes"] if n > 64))
@@ -190,11 +173,7 @@ def test_real_kernels_refuse_what_the_tier_refuses() -> None:
         "    try:\n        call()\n    except ValueError as error:\n"
         "        print(str(error).split()[0])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S * 5,
-        check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["(InvalidArgument)"] * len(MIXED)
+    assert really(code).split() == ["(InvalidArgument)"] * len(MIXED)
 
 
 def test_real_kernels_are_missing_where_the_tier_has_none() -> None:
@@ -204,11 +183,7 @@ def test_real_kernels_are_missing_where_the_tier_has_none() -> None:
         "    try:\n        call()\n    except RuntimeError as error:\n"
         "        print(str(error).split()[0])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S * 5,
-        check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["(NotFound)"] * len(OF_OTHER_TYPES)
+    assert really(code).split() == ["(NotFound)"] * len(OF_OTHER_TYPES)
 
 
 COUNTED = """
@@ -283,12 +258,7 @@ def test_numbers_for_which_there_are_no_others_are_said_to_be_taken_for_granted(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(COUNTED.format(line="print(('first', 'second')[int(y.max())])"))
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps(probe_request.build(None, script, mode="meta", backend="cpu")),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    notes = json.loads(done.stdout.splitlines()[-1])["document"]["runs"][0]["notes"]
+    notes = probed(script)["document"]["runs"][0]["notes"]
     assert any("numbers that only data gives are 1 (asked at train.py:10" in one for one in notes)
 
 
@@ -360,17 +330,13 @@ def test_memory_that_depends_on_a_made_up_vocabulary_is_not_known(
         "source": str(project), "root": str(tmp_path / "laid"), "env": {"HOME": str(home)},
         "batch": {"how": "argument", "args": ["{batch}"], "value": 8}, "batches": [8, 16],
     }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps({**question, **places}),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    said = json.loads(done.stdout.splitlines()[-1])
+    answer = said({**question, **places})
     if known:
-        assert [one["batch"] for one in said["document"]["runs"]] == [8, 16]
+        assert [one["batch"] for one in answer["document"]["runs"]] == [8, 16]
     else:
-        assert "changes with a number that only data gives" in said["error"]["message"]
-        assert "train.py:" in said["error"]["message"]
+        message = answer["error"]["message"]
+        assert "changes with a number that only data gives" in message
+        assert "train.py:" in message
 
 
 WRONG = """
@@ -437,13 +403,7 @@ print(os.path.getsize(sys.argv[1]), list(paddle.load(sys.argv[1])["weight"].shap
 
 def test_what_is_saved_takes_its_memory_but_no_room_and_can_be_loaded(tmp_path: Path) -> None:
     """A network of a GiB would take seconds to write, with each epoch."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAVED, str(tmp_path / "net.pdparams")], capture_output=True,
-        text=True, timeout=10 * DEADLINE_S, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    size, shape = done.stdout.split(" ", 1)
+    size, shape = really(SAVED, str(tmp_path / "net.pdparams"), way="tier").split(" ", 1)
     assert int(size) < 4096
     assert shape.startswith("[4096, 1024] ")
     # Both states are copied at once.
@@ -476,12 +436,7 @@ print(loaded, evaluated, STATE.ledger.live - before)
 
 
 def test_a_network_that_is_saved_as_a_program_can_be_loaded_and_trained(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EXPORTED, str(tmp_path / "net")], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    loaded, evaluated, trained = done.stdout.split()
+    loaded, evaluated, trained = really(EXPORTED, str(tmp_path / "net"), way="tier").split()
     parameters = 4 * (512 + 1) * 1024
     assert int(loaded) == parameters
     assert evaluated == "True"
@@ -505,12 +460,7 @@ print(list(paddle.nn.functional.one_hot(labels, 19).shape), computed, loaders.VA
 
 
 def test_the_shape_of_classes_of_a_large_map_is_told_without_computing_it() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SHAPED], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines()[-1] == "[4, 2000, 1000, 19] [] True"
+    assert really(SHAPED, way="tier").splitlines()[-1] == "[4, 2000, 1000, 19] [] True"
 
 
 AVERAGED = """
@@ -532,12 +482,7 @@ print(len(built), paddle.full([2], 0.5).tolist(), (paddle.to_tensor([1.0]) * 0.2
 
 def test_an_operator_with_another_factor_in_each_step_is_inferred_once() -> None:
     """What it computes of values that are known has its own factor all the same."""
-    done = subprocess.run(
-        [sys.executable, "-c", AVERAGED], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    built, values = done.stdout.splitlines()[-1].split(" ", 1)
+    built, values = really(AVERAGED, way="tier").splitlines()[-1].split(" ", 1)
     assert int(built) <= 5
     assert values == "[0.5, 0.5] [0.25]"
 
@@ -621,12 +566,7 @@ def test_a_script_without_an_end_is_ended_with_what_is_known_of_it(
     script, limit_s = tmp_path / "train.py", 25.0
     script.write_text(ENDLESS.format(steps=steps))
     request = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")],
-        input=json.dumps({**request, "limit_s": limit_s}),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = said({**request, "limit_s": limit_s})
     if steps:
         assert answer["document"]["runs"][0]["cycles_seen"] == 3
     else:

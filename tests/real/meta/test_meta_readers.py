@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,7 @@ import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.tiers import measured, probe_request
-from tests.waiting import DEADLINE_S
+from tests.real.meta.probe_answers import really, said
 
 pytestmark = pytest.mark.real
 SCRIPT = """
@@ -67,22 +63,14 @@ def _script(how: str, loop: str, rows: int, wait: str) -> str:
 
 
 def _truth(text: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", text + TOLD], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
-    return int(done.stdout.splitlines()[-1])
+    return int(really(text + TOLD).splitlines()[-1])
 
 
 def _told(tmp_path: Path, text: str) -> measured.Measured:
     script = tmp_path / "train.py"
     script.write_text(text)
     question: Any = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    return measured.load(json.loads(done.stdout.splitlines()[-1])["document"])
+    return measured.load(said(question)["document"])
 
 
 def _mib(one: measured.Measured) -> float:

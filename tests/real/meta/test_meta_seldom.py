@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.tiers import measured, probe_request
-from tests.real.meta.probe_answers import peak, said
-from tests.waiting import DEADLINE_S
+from tests.real.meta.probe_answers import peak, really, said
 
 pytestmark = pytest.mark.real
 PEAK = """
@@ -75,11 +72,7 @@ SCRIPTS = {
 
 def _held(script: Path) -> int:
     """Return the most bytes that a script really holds."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{script.read_text()}{PEAK}"], cwd=script.parent,
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=True,
-    )  # fmt: skip
-    return int(done.stdout.split()[-1])
+    return int(really(f"{script.read_text()}{PEAK}", cwd=script.parent).split()[-1])
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight.tiers import measured, probe_request
-from tests.waiting import DEADLINE_S
+from tests.real.meta.probe_answers import really, said
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[3]
@@ -33,12 +30,7 @@ mask = paddle.rand([4 * 64 * 64]) > 0.5
 
 
 def _run(script: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + script], capture_output=True, text=True,
-        timeout=10 * DEADLINE_S, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(really(HEAD + script, way="tier").splitlines()[-1])
 
 
 def test_a_shape_settles_how_much_a_mask_picks() -> None:
@@ -129,11 +121,7 @@ for _ in range(5):
 
 def _document(script: Path) -> Any:
     question = probe_request.build(None, script, mode="meta", backend="cpu")
-    done = subprocess.run(
-        [sys.executable, str(probe_request.PROBE / "probe.py")], input=json.dumps(question),
-        capture_output=True, text=True, timeout=10 * DEADLINE_S, check=False,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])["document"]
+    return said(question)["document"]
 
 
 def test_an_early_exit_does_not_pass_for_all_there_is(tmp_path: Path) -> None:
@@ -194,11 +182,7 @@ def test_the_range_says_how_little_a_mask_may_pick(tmp_path: Path) -> None:
     assert "bound" in found.flags
     assert found.memory is not None
     for rows in (1, 64, 512):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PICKED.format(rows=rows) + TOLD],
-            capture_output=True, text=True, timeout=10 * DEADLINE_S, check=True,
-        )  # fmt: skip
-        truth = int(done.stdout.splitlines()[-1]) / MIB
+        truth = int(really(PICKED.format(rows=rows) + TOLD).splitlines()[-1]) / MIB
         assert found.memory.low_mib <= truth <= found.memory.high_mib
     assert found.memory.low_mib > 0.15 * found.memory.tensors_peak_mib
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuconsole.preflight.tiers import probe_request
-from tests.real.meta.probe_answers import said
+from tests.real.meta.probe_answers import said_afresh
 
 pytestmark = pytest.mark.real
 NOTED = 'open("started.txt", "a").write("x")\n'
@@ -41,6 +41,6 @@ for batch in paddle.io.DataLoader(rows, batch_size=20):
 def test_a_script_is_started_once_for_an_answer(tmp_path: Path, source: str) -> None:
     (script := tmp_path / "train.py").write_text(NOTED + source)
     question = probe_request.build(None, script, mode="meta", backend="cpu", size=5)
-    answer = said(question)
+    answer = said_afresh(question)
     assert answer["document"]["runs"], answer
     assert (tmp_path / "started.txt").read_text() == "x"

@@ -1,0 +1,221 @@
+"""Programs that begin with Paddle imported: copies of one process for each way of importing it.
+
+A process of its own takes more than a second to import Paddle, which is most of what it does for a
+short program. No test of how a process starts runs in these.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[3]
+SERVER = Path(__file__).with_name("paddle_copies.py")
+MEASURED = Path(__file__).with_name("forked_probe.py")
+PROBE = ROOT / "gpuconsole/preflight/probe/probe.py"
+LENGTH = 8
+ALONE: Mapping[str, str] = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+MOST = 2
+"""Processes to copy that a worker keeps: each holds a third of a GB."""
+
+
+class LostError(Exception):
+    """The process to copy is gone."""
+
+
+class Copy:
+    """A program in a copy, which has a process id and ends as a child process does."""
+
+    def __init__(
+        self,
+        place: str,
+        files: Sequence[int],
+        order: Mapping[str, Any],
+    ) -> None:
+        self._asked = socket.socket(socket.AF_UNIX)
+        self._asked.connect(place)
+        data = json.dumps(order).encode()
+        socket.send_fds(self._asked, [len(data).to_bytes(LENGTH, "little")], files)
+        self._asked.sendall(data)
+        self.pid = self._number()
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it ended: the code, or the signal as a negative number."""
+        with self._lock:
+            if self._code is None:
+                self._asked.settimeout(timeout)
+                self._code = self._number()
+                self._asked.close()
+        return self._code
+
+    def kill(self) -> None:
+        """End it, with all that it started."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _number(self) -> int:
+        data = self._asked.recv(LENGTH, socket.MSG_WAITALL)
+        if len(data) < LENGTH:
+            raise LostError
+        return int.from_bytes(data, "little", signed=True)
+
+
+class Server(NamedTuple):
+    """A process to copy."""
+
+    process: subprocess.Popen[bytes]
+    folder: str
+
+    @property
+    def place(self) -> str:
+        """Where it is asked."""
+        return f"{self.folder}/s"
+
+    @property
+    def log(self) -> str:
+        """What it printed."""
+        return Path(self.folder, "log").read_text("utf-8", "replace")
+
+    def end(self) -> None:
+        """End it and its copies."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_SERVERS: dict[tuple[str, frozenset[tuple[str, str]]], Server] = {}
+
+
+def server(way: str, env: Mapping[str, str]) -> Server:
+    """Return the process to copy that imported Paddle in one way with an environment."""
+    settled = {name: value for name, value in env.items() if matters(name)}
+    key = way, frozenset(settled.items())
+    if key in _SERVERS:
+        _SERVERS[key] = _SERVERS.pop(key)
+        return _SERVERS[key]
+    while len(_SERVERS) >= MOST:
+        _SERVERS.pop(next(iter(_SERVERS))).end()
+    folder = tempfile.mkdtemp(prefix="copies-")
+    with socket.socket(socket.AF_UNIX) as listener, open(f"{folder}/log", "wb") as log:
+        listener.bind(f"{folder}/s")
+        listener.listen(8)
+        process = subprocess.Popen(
+            [sys.executable, str(SERVER), way, str(listener.fileno())], stdin=subprocess.PIPE,
+            stdout=log, stderr=log, pass_fds=(listener.fileno(),), env={**env}, cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
+    _SERVERS[key] = Server(process, folder)
+    return _SERVERS[key]
+
+
+@atexit.register
+def end() -> None:
+    """End all of them."""
+    while _SERVERS:
+        _SERVERS.popitem()[1].end()
+
+
+def matters(name: str) -> bool:
+    """Tell whether a variable is one that a process is started for of its own: those that tests
+    change between two starts do nothing to an import."""
+    return name != "HOME" and not name.startswith(("XDG_", "PYTEST_", "GPUCONSOLE_", "TEXTUAL_"))
+
+
+def run(
+    *words: str,
+    timeout: float,
+    input: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    way: str = "paddle",
+) -> subprocess.CompletedProcess[str]:
+    """Run what `python` does with these words: `-c`, a text and its arguments, or a file and its
+    arguments. It has no accelerator and one thread."""
+    whole = {**os.environ, **ALONE, **(env or {})}
+    if words[0] == "-c":
+        argv, first, text, names = ["-c", *words[2:]], "", words[1], {"__name__": "__main__"}
+    else:
+        argv, first, text = [*words], str(Path(words[0]).parent), Path(words[0]).read_text()
+        names = {"__name__": "__main__", "__file__": words[0]}
+    names["__text__"] = text
+    order = {
+        "words": words, "argv": argv, "first": first, "names": names, "env": whole,
+        "cwd": str(cwd or Path.cwd()), "at": [],
+    }  # fmt: skip
+    return finished(order, way, input, timeout)
+
+
+def run_afresh(
+    *words: str,
+    timeout: float,
+    input: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Do the same in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *words], input=input, cwd=cwd, capture_output=True, text=True,
+        timeout=timeout, check=False, env={**os.environ, **ALONE, **(env or {})},
+    )  # fmt: skip
+
+
+def finished(
+    order: Mapping[str, Any], way: str, input: str, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run an order to its end, as `subprocess.run` does."""
+    with contextlib.ExitStack() as stack:
+        given, out, err = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
+        given.write(input)
+        given.seek(0)
+        chosen = server(way, {**order["env"], "PYTHONPATH": ""})
+        try:
+            copy = Copy(chosen.place, [file.fileno() for file in (given, out, err)], order)
+            code = copy.wait(timeout)
+        except TimeoutError:
+            copy.kill()
+            raise subprocess.TimeoutExpired(order["words"], timeout) from None
+        except LostError:
+            raise AssertionError(chosen.log[-2000:]) from None
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(order["words"], code, out.read(), err.read())
+
+
+def order_of_run(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the order for a run of the probe with an environment."""
+    words = [str(PROBE), "--run"]
+    names = {"__name__": "__main__", "__file__": words[0]}
+    first, here = str(PROBE.parent), str(Path.cwd())
+    return {
+        "words": words, "argv": words, "first": first, "names": names, "env": {**env}, "cwd": here,
+        "at": [],
+    }  # fmt: skip
+
+
+def asked(
+    question: Any, env: Mapping[str, str], *words: str, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Answer a question as the probe does, but for how its runs begin: with an environment that is
+    the one that it starts them in. `--run` asks for one run."""
+    if words:
+        return finished(order_of_run(env), "probe", json.dumps(question), timeout)
+    place = server("probe", env).place
+    return subprocess.run(
+        [sys.executable, str(MEASURED), place], input=json.dumps(question), capture_output=True,
+        text=True, timeout=timeout, check=False,
+    )  # fmt: skip
