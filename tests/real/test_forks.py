@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,23 @@ def test_a_copy_ends_as_a_process_does(text: str, code: int) -> None:
     assert (copied.returncode, copied.stdout) == (code, fresh.stdout)
     assert copied.returncode == fresh.returncode
     assert own(copied.stderr).splitlines()[-1:] == own(fresh.stderr).splitlines()[-1:]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--version"], ["--help"], ["jobs", "--json"], ["jobs", "--all"], ["hosts"], ["submit"],
+     ["submit", "missing.py"], ["check"], ["audit", "--json"], ["logs", "missing"]],
+)  # fmt: skip
+def test_a_command_says_the_same(tmp_path: Path, words: list[str]) -> None:
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text("version: 1\nhosts: [{name: far, address: 127.0.0.1}]\n")
+    places = ["--inventory", str(inventory), "--state", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "gpuconsole", *places, *words]
+    fresh = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    for _ in range(2):
+        copied = forks.typed(command, PATIENCE_S, tmp_path)
+        assert (copied.returncode, copied.stdout) == (fresh.returncode, fresh.stdout)
+        assert copied.stderr == fresh.stderr
 
 
 def test_two_copies_draw_different_numbers() -> None:

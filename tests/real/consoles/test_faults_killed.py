@@ -14,6 +14,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import paddle_image
 from tests.real.rig.patience import PATIENCE_S
@@ -50,10 +51,8 @@ class Watched:
 
 def submit(desk: Desk, *options: str) -> str:
     """Submit the counting script; its id. The journal exists from then on."""
-    said = subprocess.run(
-        desk.command("submit", "--force", "--json", *options, str(desk.script(COUNT))),
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    words = ("submit", "--force", "--json", *options, str(desk.script(COUNT)))
+    said = forks.typed(desk.command(*words), PATIENCE_S)
     assert said.returncode == 0, said.stderr
     job_id: str = json.loads(said.stdout)["job"]
     return job_id

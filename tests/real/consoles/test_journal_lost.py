@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.jobs import JobState
+from tests.real.rig import forks
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
@@ -27,13 +28,7 @@ NAMES = ("one", "two", "three", "four")
 
 def ask(desk: Desk, *words: str, code: int = 0) -> Any:
     """Run a command and return its document."""
-    done = subprocess.run(
-        desk.command(*words, "--json"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = forks.typed(desk.command(*words, "--json"), PATIENCE_S)
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 

@@ -15,6 +15,7 @@ import pytest
 
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.state import Journal
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import COUNT, Desk, let_go, wait_until
@@ -51,7 +52,7 @@ def dispatching(desk: Desk, *words: str, env: dict[str, str] | None = None) -> I
 def submit(desk: Desk, text: str = COUNT, name: str = "train.py") -> str:
     """Queue a script; returns the job's id."""
     command = desk.command("submit", "--force", str(desk.script(text, name)))
-    return subprocess.check_output(command, text=True).split()[0]
+    return forks.typed(command, PATIENCE_S).stdout.split()[0]
 
 
 def watch(journal: Journal, job_id: str) -> Callable[[], Job]:
@@ -68,7 +69,7 @@ def watch(journal: Journal, job_id: str) -> Callable[[], Job]:
 def counted(desk: Desk, job: Job) -> int:
     """Hold a counting job to one run with a whole log; returns how far it counted."""
     assert (job.state, len(job.attempts)) == (JobState.SUCCEEDED, 1), job.cause
-    said = subprocess.check_output(desk.command("logs", job.id), text=True).splitlines()
+    said = forks.typed(desk.command("logs", job.id), PATIENCE_S).stdout.splitlines()
     count = int(said[-1].removeprefix("counted "))
     assert said[:-1] == [f"line {number}" for number in range(count)]
     return count

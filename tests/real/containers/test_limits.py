@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.jobs import Attempt, Job, JobState, Task
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, seen, until
@@ -133,10 +134,8 @@ class Watched:
 
 
 def submitted(desk: Desk, script: str, *options: str) -> str:
-    said = subprocess.run(
-        desk.command("submit", "--force", *options, str(desk.script(script))),
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    words = desk.command("submit", "--force", *options, str(desk.script(script)))
+    said = forks.typed(words, PATIENCE_S)
     assert said.returncode == 0, said.stderr
     return said.stdout.strip()
 
@@ -158,10 +157,8 @@ def test_a_dispatcher_killed_before_at_and_after_the_limit_changes_nothing(
     assert (only(ended).started_at, only(ended).ended_by) == (began, "time-limit")
     # It saved when it heard SIGTERM, and its exit code of 0 is no success.
     assert only(ended).exit_code == 0
-    fetched = subprocess.run(
-        desk.command("fetch", ended.id, "--to", str(tmp_path / "got")),
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    words = desk.command("fetch", ended.id, "--to", str(tmp_path / "got"))
+    fetched = forks.typed(words, PATIENCE_S)
     assert fetched.returncode == 0, fetched.stderr
     assert (tmp_path / "got" / ended.id / "saved").read_text() == "all of it"
 

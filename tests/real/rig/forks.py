@@ -1,7 +1,8 @@
-"""Programs that begin with Paddle imported: copies of one process for each way of importing it.
+"""Programs that begin with Paddle imported, or with what commands import: copies of one process for
+each.
 
-A process of its own takes more than a second to import Paddle, which is most of what it does for a
-short program. No test of how a process starts runs in these.
+A process of its own takes more than a second to import Paddle, and half of one for a command, which
+is most of what it does. No test of how a process starts runs in these.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[3]
-SERVER = Path(__file__).with_name("paddle_copies.py")
+SERVER = Path(__file__).with_name("copied.py")
 MEASURED = Path(__file__).with_name("forked_probe.py")
 PROBE = ROOT / "gpuconsole/preflight/probe/probe.py"
 LENGTH = 8
 ALONE: Mapping[str, str] = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-MOST = 2
+MOST = 3
 """Processes to copy that a worker keeps: each holds a third of a GB."""
 
 
@@ -47,7 +49,10 @@ class Copy:
         self._asked = socket.socket(socket.AF_UNIX)
         self._asked.connect(place)
         data = json.dumps(order).encode()
-        socket.send_fds(self._asked, [len(data).to_bytes(LENGTH, "little")], files)
+        # The network of the lab that a test is in: of this thread, not of its process.
+        with open("/proc/thread-self/ns/net") as network:
+            length = len(data).to_bytes(LENGTH, "little")
+            socket.send_fds(self._asked, [length], [*files, network.fileno()])
         self._asked.sendall(data)
         self.pid = self._number()
         self._code: int | None = None
@@ -98,13 +103,18 @@ class Server(NamedTuple):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+_LOCK = threading.Lock()
 _SERVERS: dict[tuple[str, frozenset[tuple[str, str]]], Server] = {}
 
 
 def server(way: str, env: Mapping[str, str]) -> Server:
     """Return the process to copy that imported Paddle in one way with an environment."""
     settled = {name: value for name, value in env.items() if matters(name)}
-    key = way, frozenset(settled.items())
+    with _LOCK:
+        return _started((way, frozenset(settled.items())), env)
+
+
+def _started(key: tuple[str, frozenset[tuple[str, str]]], env: Mapping[str, str]) -> Server:
     if key in _SERVERS:
         _SERVERS[key] = _SERVERS.pop(key)
         return _SERVERS[key]
@@ -115,7 +125,7 @@ def server(way: str, env: Mapping[str, str]) -> Server:
         listener.bind(f"{folder}/s")
         listener.listen(8)
         process = subprocess.Popen(
-            [sys.executable, str(SERVER), way, str(listener.fileno())], stdin=subprocess.PIPE,
+            [sys.executable, str(SERVER), key[0], str(listener.fileno())], stdin=subprocess.PIPE,
             stdout=log, stderr=log, pass_fds=(listener.fileno(),), env={**env}, cwd="/",
             start_new_session=True,
         )  # fmt: skip
@@ -133,7 +143,8 @@ def end() -> None:
 def matters(name: str) -> bool:
     """Tell whether a variable is one that a process is started for of its own: those that tests
     change between two starts do nothing to an import."""
-    return name != "HOME" and not name.startswith(("XDG_", "PYTEST_", "GPUCONSOLE_", "TEXTUAL_"))
+    mine = ("XDG_", "PYTEST_", "GPUCONSOLE_", "TEXTUAL_")
+    return name not in ("HOME", "LOGNAME", "USER", "LNAME") and not name.startswith(mine)
 
 
 def run(
@@ -174,26 +185,77 @@ def run_afresh(
     )  # fmt: skip
 
 
+def typed(
+    command: Sequence[str],
+    timeout: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the console, `python -m gpuconsole` and its words, with all that commands
+    import imported already."""
+    python, *words = command
+    assert (python, *words[:2]) == (sys.executable, "-m", "gpuconsole")
+    main, here = str(ROOT / "gpuconsole/__main__.py"), str(cwd or Path.cwd())
+    order = {
+        "words": words, "argv": [main, *words[2:]], "first": here, "cwd": here,
+        "names": {"__name__": "__main__", "__file__": main}, "env": {**(env or os.environ)},
+        "at": [],
+    }  # fmt: skip
+    return finished(order, "console", "", timeout)
+
+
 def finished(
     order: Mapping[str, Any], way: str, input: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
     """Run an order to its end, as `subprocess.run` does."""
+    chosen = server(way, {**order["env"], "PYTHONPATH": ""})
+    ends = time.monotonic() + timeout
     with contextlib.ExitStack() as stack:
-        given, out, err = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
+        given = stack.enter_context(tempfile.TemporaryFile("w+"))
         given.write(input)
         given.seek(0)
-        chosen = server(way, {**order["env"], "PYTHONPATH": ""})
+        streams = [Stream(), Stream()]
+        files = [given.fileno(), *(stream.there for stream in streams)]
         try:
-            copy = Copy(chosen.place, [file.fileno() for file in (given, out, err)], order)
+            copy = Copy(chosen.place, files, order)
+        except LostError:
+            raise AssertionError(chosen.log[-2000:]) from None
+        finally:
+            for stream in streams:
+                stream.begin()
+        try:
             code = copy.wait(timeout)
+            out, err = (stream.whole(ends - time.monotonic()) for stream in streams)
         except TimeoutError:
             copy.kill()
             raise subprocess.TimeoutExpired(order["words"], timeout) from None
-        except LostError:
-            raise AssertionError(chosen.log[-2000:]) from None
-        for file in (out, err):
-            file.seek(0)
-        return subprocess.CompletedProcess(order["words"], code, out.read(), err.read())
+        return subprocess.CompletedProcess(order["words"], code, out, err)
+
+
+class Stream:
+    """What a program writes, read while it runs."""
+
+    def __init__(self) -> None:
+        here, self.there = os.pipe()
+        self._file = os.fdopen(here)
+        self._text: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def begin(self) -> None:
+        """Read: whoever writes has its own end."""
+        os.close(self.there)
+        self._reader.start()
+
+    def whole(self, most_s: float) -> str:
+        """Return all of it, once nobody can write more."""
+        self._reader.join(max(0.0, most_s))
+        if self._reader.is_alive():
+            raise TimeoutError
+        return self._text[0]
+
+    def _read(self) -> None:
+        with self._file:
+            self._text.append(self._file.read())
 
 
 def order_of_run(env: Mapping[str, str]) -> dict[str, Any]:

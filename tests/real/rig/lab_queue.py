@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.real.rig import forks
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
@@ -76,10 +77,7 @@ class Service:
         command, environment = self.command(user, *words)
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-                env=environment, cwd=self.folder,
-            )  # fmt: skip
+            done = forks.typed(command, PATIENCE_S, self.folder, environment)
             serves = self.process is not None and self.process.poll() is None
             away = AWAY in " ".join(done.stderr.split())
             if not (serves and away) or time.monotonic() > deadline:

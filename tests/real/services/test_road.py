@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 
@@ -77,9 +78,7 @@ class Desk:
 
     def run(self, *words: str, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            self.command(*words), capture_output=True, text=True, timeout=timeout, check=False
-        )
+        return forks.typed(self.command(*words), timeout)
 
     def json(self, *words: str, status: int = 0) -> Any:
         """Run a command that succeeds and return its document."""

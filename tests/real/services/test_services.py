@@ -28,6 +28,7 @@ from gpuconsole.errors import ConsoleError
 from gpuconsole.session.ports import service_port
 from gpuconsole.session.ports.forwards import HOME
 from gpuconsole.session.session import Session
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab, LabHost
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, seen, until, wait_until
@@ -294,10 +295,7 @@ async def test_scaled_up_and_down(session: Session, desk: Desk) -> None:
 
 def run(desk: Desk, *words: str) -> str:
     """Run a command that must end well; return what it prints."""
-    done = subprocess.run(
-        desk.command(*words), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        cwd=desk.project,
-    )  # fmt: skip
+    done = forks.typed(desk.command(*words), PATIENCE_S, desk.project)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -6,12 +6,13 @@ import asyncio
 import base64
 import csv
 import io
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 from gpuconsole.core.jobs import JobState
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
+from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, job_is, seen
 
 FIT = """
@@ -82,9 +83,7 @@ def desk_of(lab: Lab, folder: Path) -> Desk:
 
 def printed(desk: Desk, *words: str) -> str:
     """Return what a command of the console prints."""
-    done = subprocess.run(
-        desk.command(*words), capture_output=True, text=True, check=False, timeout=300
-    )
+    done = forks.typed(desk.command(*words), PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

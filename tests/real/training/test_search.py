@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpuconsole.core.jobs import JobState
+from tests.real.rig import forks
 from tests.real.rig.hosts import Lab
 from tests.real.rig.patience import PATIENCE_S
 from tests.real.rig.sessions import Desk, seen, until
@@ -40,7 +40,8 @@ for epoch in range(1, 11):
 def compared(desk: Desk) -> list[dict[str, Any]]:
     """Return what `compare` prints of the search."""
     words = desk.command("compare", "train", "--json")
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = forks.typed(words, PATIENCE_S)
+    assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)["jobs"]
     return rows
 

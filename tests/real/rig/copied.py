@@ -1,6 +1,6 @@
-"""A process that imports Paddle once and divides for each program that wants it imported.
+"""A process that imports something once and divides for each program that wants it imported.
 
-`python paddle_copies.py WAY NUMBER` answers at the listening socket that is open as that number:
+`python copied.py WAY NUMBER` answers at the listening socket that is open as that number:
 an order comes with the files of a program, and a copy of this process, which has run nothing since
 its imports, runs the program as a new Python would. What is answered is the copy's process id and,
 once it has ended, how. It ends when its standard input does.
@@ -9,6 +9,7 @@ once it has ended, how. It ends when its standard input does.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import fcntl
 import importlib.util
 import json
@@ -29,6 +30,9 @@ PROBE = Path(__file__).parents[3] / "gpuconsole/preflight/probe/probe.py"
 MOST_FILES = 8
 APART = 500
 """From this number on files lie that are not yet at their place."""
+CONSOLE = ("gpuconsole.session.factory", "gpuconsole.remote.inventory", "asyncssh")
+NEW_NETWORK = 0x40000000
+"""CLONE_NEWNET of the kernel."""
 LENGTH = 8
 """Bytes of the length before an order."""
 
@@ -64,7 +68,20 @@ def probe() -> Callable[[], None]:
     return begin
 
 
-WAYS = {"paddle": paddle, "tier": tier, "probe": probe}
+def console() -> Callable[[], None]:
+    """Import what commands need."""
+    for name in CONSOLE:
+        importlib.import_module(name)
+    entry: Any = importlib.import_module("gpuconsole.cli.entry")
+    list(entry.sections())
+
+    def begin() -> None:
+        raise SystemExit(entry.main())
+
+    return begin
+
+
+WAYS = {"console": console, "paddle": paddle, "tier": tier, "probe": probe}
 
 
 def main() -> None:
@@ -153,6 +170,12 @@ def become(
 ) -> None:
     """Be the program of an order, in a session of its own, and end with it."""
     os.setsid()
+    *files, network = files
+    if not os.path.samestat(os.fstat(network), os.stat("/proc/self/ns/net")):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(network, NEW_NETWORK) != 0:
+            raise OSError(ctypes.get_errno(), "cannot enter the network of who asks")
+    os.close(network)
     apart = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, APART) for file in files]
     for file in files:
         os.close(file)
@@ -170,8 +193,8 @@ def become(
     program.__loader__ = BuiltinImporter
     sys.modules["__main__"] = program
     sys.orig_argv = [sys.executable, *order["words"]]
-    numpy = sys.modules["numpy"]
-    numpy.random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
     code = _code_of(begin)
     os._exit(code)
 
