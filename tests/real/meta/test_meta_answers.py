@@ -263,11 +263,12 @@ def test_numbers_for_which_there_are_no_others_are_said_to_be_taken_for_granted(
 
 
 BY_CHANCE = """
-import random, threading, time
+import random, threading
 import numpy
 import paddle
-# With another thread the process cannot divide: each run is a start of its own.
-threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+# With another thread the process cannot divide: each run is a start of its own. It waits for what
+# never comes: sleeping takes no time here.
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 wide = random.randint(100, 10**6) + numpy.random.randint(10**6)
 net = paddle.nn.Linear(256, 256)
 sgd = paddle.optimizer.SGD(parameters=net.parameters())

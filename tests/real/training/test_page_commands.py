@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.rig import forks
 from tests.real.rig.docker import LabDocker
 from tests.real.rig.hosts import Lab
 from tests.real.rig.image import PADDLE_IMAGE, PROGRAMS, paddle_image
@@ -68,7 +69,8 @@ class User:
 
     def jobs(self) -> dict[str, str]:
         """Return the states of all jobs by name."""
-        found = json.loads(self.types("gpuconsole jobs --json"))["jobs"]
+        done = forks.typed(self.desk.command("jobs", "--json"), PATIENCE_S)
+        found = json.loads(done.stdout)["jobs"]
         return {job["name"]: job["state"] for job in found}
 
     def page(self, name: str, checks: dict[str, Check], **stand_for: str) -> None:
