@@ -20,7 +20,10 @@ from gpuconsole.preflight.meta.inference import bounds, einsum, views
 from gpuconsole.preflight.meta.ledger import Block, Ledger
 from gpuconsole.preflight.meta.script import answers
 from gpuconsole.preflight.meta.script.answers import Number
-from gpuconsole.preflight.meta.script.run_length import (
+from gpuconsole.preflight.meta.sizes import nbytes
+from gpuconsole.preflight.meta.state import STATE, State
+from gpuconsole.preflight.meta.values import ranges
+from gpuconsole.preflight.probe.training.run_length import (
     AFTER,
     AWAITED,
     CHEAP,
@@ -37,9 +40,6 @@ from gpuconsole.preflight.meta.script.run_length import (
     Onward,
     rises,
 )
-from gpuconsole.preflight.meta.sizes import nbytes
-from gpuconsole.preflight.meta.state import STATE, State
-from gpuconsole.preflight.meta.values import ranges
 from gpuconsole.preflight.tiers import probe_request
 from gpuconsole.preflight.tiers.measured import Measured
 from gpuconsole.preflight.tiers.probe_trace import read_run

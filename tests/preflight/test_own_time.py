@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from gpuconsole.preflight.meta.script import session
+from gpuconsole.preflight.probe.training import going_on
 
 
 def test_what_a_run_waits_for_a_processor_is_not_its_own_time() -> None:
     now = {"clock": 100.0, "waited": 7.0}
-    passed = session.OwnTime(lambda: now["clock"], lambda: now["waited"])
+    passed = going_on.OwnTime(lambda: now["clock"], lambda: now["waited"])
     now.update(clock=190.0, waited=77.0)
     assert (passed.all_s, passed.own_s) == (90.0, 20.0)
     now.update(waited=0.0)
@@ -21,8 +22,8 @@ def test_what_a_run_waits_for_a_processor_is_not_its_own_time() -> None:
 def test_nothing_is_taken_off_where_the_kernel_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "WAITED", "/nowhere")
-    assert session.waited_s() == 0.0
+    monkeypatch.setattr(going_on, "WAITED", "/nowhere")
+    assert going_on.waited_s() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_busy_machine_ends_no_run_before_it_has_had_its_time(
     run: Any = Run()
     monkeypatch.setattr(session.time, "sleep", sleep)
     monkeypatch.setattr(session, "_leave", leave)
-    passed = session.OwnTime(lambda: now[0], lambda: waited * now[0])
+    passed = going_on.OwnTime(lambda: now[0], lambda: waited * now[0])
     with pytest.raises(Left):
         session.Session.watch_time(run, passed)
     assert (when or [ends])[0] == late

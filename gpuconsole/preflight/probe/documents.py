@@ -96,6 +96,8 @@ class Request(Change, total=False):
     linked: bool
     image: str
     limit_s: float
+    later_s: float
+    """Longest time in which a run goes on after its first steps."""
     limit_mib: int
     ahead: Ahead
     further: int
@@ -152,6 +154,12 @@ class Run(Likeness, total=False):
     choices: dict[str, int]
     settled: bool
     reached: str
+    followed: int
+    """The cycle with which a run ended that went on after its first steps."""
+    rise: int
+    """Bytes by which the peak of what came after the first steps is higher than theirs."""
+    later_s: float
+    """How long that took."""
     uncollected: list[int] | None
     unfilled: int
     awaits: int | None

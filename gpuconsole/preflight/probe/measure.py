@@ -450,6 +450,7 @@ def document(request: Request, runs: list[Run]) -> Document:
         run_.pop("counted", None)
         run_.pop("whole", None)
         run_.pop("way", None)
+        run_.pop("followed", None)
         run_.pop("trains", None)
         run_.pop("by_itself", None)
         run_.pop("past_half", None)
@@ -502,7 +503,8 @@ def started(request: Request, forward: Forward) -> Answer:
         except OSError as error:
             return {"error": fault("memory", f"The project could not be laid out: {error}")}
     here = os.path.dirname(os.path.abspath(__file__))
-    _LIVE.append(starts.Start(request, starts.command(here), environment(request)))
+    sent: Request = {**request, **budget.later(request)}
+    _LIVE.append(starts.Start(sent, starts.command(here), environment(request)))
     answers = said(_LIVE[-1], forward)
     if not _LIVE[-1].is_waiting:
         end()
@@ -551,7 +553,8 @@ def said(start: starts.Start, forward: Forward) -> list[Answer]:
         answers.append({"error": fault(*ended(start.code, mode))})
     for answer in answers:
         if "run" in answer:
-            answer["run"]["seconds"] = round(time.monotonic() - began, 3)
+            later_s = answer["run"].pop("later_s", 0.0)
+            answer["run"]["seconds"] = round(time.monotonic() - began - later_s, 3)
         if "error" in answer:
             answer["error"] = with_output(answer["error"], start.tail)
     return answers

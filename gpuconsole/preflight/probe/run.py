@@ -169,7 +169,7 @@ def replacements(
 
     def install() -> None:
         root = request["root"]
-        if meta is not None:
+        if request["mode"] != "device":
             # First, so that edited text is asked for first.
             watched_loops.install(root)
         batch_size.install(request, paddle)
@@ -198,12 +198,12 @@ def watching(
     meta: ModuleType | None, request: Request
 ) -> Callable[[ModuleType, Request, Channel], hooks.Session | device_peaks.Session]:
     """Return the class of the session that watches the script's steps."""
-    from .training import device_peaks, hooks
+    from .training import device_peaks, traced
 
     if meta is not None:
         session: type[hooks.Session] = meta.script.session.Session
         return session
-    return device_peaks.Session if request["mode"] == "device" else hooks.Session
+    return device_peaks.Session if request["mode"] == "device" else traced.Session
 
 
 def numbered(meta: ModuleType | None, request: Request) -> None:

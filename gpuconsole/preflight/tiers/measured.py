@@ -14,7 +14,7 @@ from gpuconsole.core.estimate import (
 )
 from gpuconsole.core.fleet import Backend
 from gpuconsole.core.text import clean
-from gpuconsole.core.units import MIB
+from gpuconsole.core.units import MIB, format_mib
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import UsageError
@@ -26,8 +26,9 @@ from gpuconsole.preflight.memory.footprint import Footprint, as_memory, freed_la
 from gpuconsole.preflight.memory.liveness import envelope, peak
 from gpuconsole.preflight.memory.trace import Trace
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
+from gpuconsole.preflight.tiers.later_peaks import Rise, rise
 from gpuconsole.preflight.tiers.measured_estimate import Question, measured_estimate
-from gpuconsole.preflight.tiers.measurement_gaps import Gap, Reach, reach
+from gpuconsole.preflight.tiers.measurement_gaps import LATER, Gap, Reach, reach
 from gpuconsole.preflight.tiers.probe_pieces import Pieces, pieces
 from gpuconsole.preflight.tiers.probe_trace import Run, Unusable, read_run, varies
 from gpuconsole.preflight.tiers.static import Analysis
@@ -70,6 +71,8 @@ class Measured:
     """Share of the peak that is left where lengths that depend on data are 0."""
     reach: Reach = field(default_factory=Reach)
     """How far the runs went."""
+    rise: Rise = field(default_factory=Rise)
+    """By how much the peak of what came after their first steps is higher."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
     def estimate(
@@ -120,7 +123,10 @@ class Measured:
             line = whole.line(own.waiting_batches, kernels=backend == "cpu")
             if line is not None:
                 hull = envelope(line)
-                return lambda batch: hull.at(batch) * factor + self._workspace(batch, backend)
+                return lambda batch: (
+                    (hull.at(batch) + self.rise.bytes_at(batch)) * factor
+                    + self._workspace(batch, backend)
+                )
         return self._by_replay(recording, backend, factor)
 
     def _by_replay(
@@ -132,7 +138,9 @@ class Measured:
         def alone(batch: int) -> float:
             if batch not in seen:
                 total = peak(self._trace(batch, backend)).total * recording.bound(batch)
-                seen[batch] = total * factor + self._workspace(batch, backend)
+                seen[batch] = (total + self.rise.bytes_at(batch)) * factor + self._workspace(
+                    batch, backend
+                )
             return seen[batch]
 
         def replayed(batch: int) -> float | None:
@@ -189,6 +197,7 @@ class Measured:
             str(kind): size / MIB * bound * (scale if kind in _SCALED else 1.0)
             for kind, size in peak_parts.parts.items()
         }
+        parts["activations"] += self.rise.bytes_at(batch) / MIB
         tensors = sum(parts.values())
         workspace = self._workspace(batch, backend)
         parts["workspace"] += workspace
@@ -209,8 +218,12 @@ class Measured:
         recording = self.recording
         if recording is None or (batch is None and not recording.only):
             return Gap()
-        batch = recording.largest if batch is None else batch
-        return self.reach.gap(batch, alike=recording.only or recording.straight is not None)
+        alike = recording.only or recording.straight is not None
+        return self.reach.gap(self._answered(batch), alike=alike)
+
+    def _answered(self, batch: int | None) -> int:
+        """Return the batch size that is answered for: where only one was run, that."""
+        return (self.recording.largest if self.recording else 0) if batch is None else batch
 
     def _scale(self, batch: int, backend: Backend, variant: Variant) -> float | None:
         """Return what a change leaves of the tensors, by the static tier; None if it cannot."""
@@ -248,6 +261,9 @@ class Measured:
         ]
         notes += self._bends()
         notes += self._gap(batch).said(copies=backend == "cpu")
+        later = self.rise.bytes_at(self._answered(batch)) / MIB
+        if later:
+            notes.append(msg(LATER, size=format_mib(later)))
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -332,6 +348,7 @@ def load(
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
         reach=reach(document["runs"]),
+        rise=rise(document["runs"]),
         notes=(*said, *(() if any(run.trained for run in runs) else (NO_STEP,))),
     )
 

@@ -36,6 +36,9 @@ UNFILLED = (
     "L-BFGS may end before its history is full: all of it is counted, and the lower end of the "
     "range is {size} less."
 )
+LATER = (
+    "What comes after the first steps takes {size} more than they do; of it sums alone were seen."
+)
 UNSAVED = (
     "The script saves later, which was not reached: the upper end of the range allows for a copy "
     "of parameters and states."

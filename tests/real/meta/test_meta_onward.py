@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuconsole.preflight.meta.script.run_length import EPOCHS, FAR, FIRST, LONG
+from gpuconsole.preflight.probe.training.run_length import EPOCHS, FAR, FIRST, LONG
 from gpuconsole.preflight.tiers import probe_request
 from tests.real.meta.probe_answers import peak, said
 

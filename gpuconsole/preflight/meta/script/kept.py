@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...probe.notes import note
+from ...probe.training.run_length import LEAST
 from ..ledger import Block, Ledger
 from .host_arrays import Lengthened
-from .run_length import LEAST
 
 MOST = 40_000
 """Work for an epoch that keeps, in the units of `run_length.py`, before it is left."""

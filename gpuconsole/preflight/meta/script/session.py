@@ -1,33 +1,29 @@
 """A run of the script under the probe: cycles, readers and kinds, recorded in the ledger.
 
 What a training step is, when a cycle ends and which tensors are what is the same for all measured
-tiers (`hooks.Session`); only the recorder is another.
+tiers (`hooks.Session`), and so is how far a run goes on (`going_on.Session`).
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-import weakref
 from typing import TYPE_CHECKING
 
-from ...probe.notes import GROWS
 from ...probe.runs import linearity
-from ...probe.training import batch_size, collation, hooks, loaders, watched_loops
+from ...probe.training import collation, going_on, hooks, loaders, watched_loops
+from ...probe.training.run_length import EPOCHS, LONG, Onward, rises
 from ..ledger import Block, Ledger
 from ..state import REFUSED, STATE, Unsupported
 from . import quasi_newton
 from .answers import MOST_PLACES, chosen
 from .copied_batches import CopiedTensors
 from .kept import Keeping
-from .run_length import AWAITED, EPOCHS, LONG, PASSED, STEP, Onward, rises
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import ModuleType
 
-    from paddle import Model
     from paddle.io import DataLoader
     from paddle.optimizer import Optimizer
 
@@ -57,45 +53,7 @@ CHECKED = 500
 """Operators after which it is checked that a run may go on."""
 COUNTED = "gpuconsole_used"
 """What a loader has once its used batches were counted."""
-SERIAL = "gpuconsole_serial"
-"""What an optimizer has for its number."""
-WAITED = "/proc/self/schedstat"
-"""How long the process ran and waited for a processor, in nanoseconds, as Linux counts it for the
-thread that runs the script."""
 UNFOLLOWED = "What comes after its step {} was not followed: {}."
-
-
-def waited_s() -> float:
-    """Return the seconds that this process has waited for a processor; 0 where nothing counts."""
-    try:
-        with open(WAITED, encoding="ascii") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
-class OwnTime:
-    """The time since it was made, without what the process waited for a processor: on a machine
-    that does much else a run is followed as far as anywhere."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        waited: Callable[[], float] = waited_s,
-    ) -> None:
-        self._clock, self._waited = clock, waited
-        self._began, self._had_waited = clock(), waited()
-
-    @property
-    def all_s(self) -> float:
-        """All seconds that have passed."""
-        return self._clock() - self._began
-
-    @property
-    def own_s(self) -> float:
-        """Those in which the process ran, or waited for anything but a processor."""
-        waited = self._waited() - self._had_waited
-        return max(0.0, self.all_s - max(0.0, waited))
 
 
 def _leave() -> None:
@@ -140,7 +98,7 @@ def most(run: Run) -> int:
     return int(linearity.peak(run, sizes))
 
 
-class Session(hooks.Session):
+class Session(going_on.Session):
     """One run of the script."""
 
     sparing = True
@@ -155,9 +113,6 @@ class Session(hooks.Session):
         self.record = Recorder()
         self.keeping = Keeping(STATE.ledger, self.work, self.refuse)
         self.keeping.lengthened.install()
-        self.onward: Onward | None = None
-        self.first: Run = {}
-        """The answer of the first steps."""
         self.fetched: set[bool] = set()
         """Whether batches were fetched whole."""
         self.drawn = collation.Drawn()
@@ -167,15 +122,6 @@ class Session(hooks.Session):
         """Work for the samples of all loaders."""
         self.late = False
         """Whether the time is over in which a run may go on."""
-        self.known: set[int] = set()
-        """Optimizers that have stepped, counted as they were made from 1."""
-        self.answered_at = 0.0
-        self.walked: set[tuple[int, ...]] = set()
-        """Readers that were trained on, an epoch each."""
-        self.early: set[int] = set()
-        """Readers that gave batches in the first steps."""
-        self.evaluations = 0
-        """Networks that were run to evaluate them, once something was trained."""
         self.used = 0
         """Used batches that are counted as left to Python's collector."""
         self.used_blocks: list[Block] = []
@@ -184,30 +130,16 @@ class Session(hooks.Session):
         """Bytes of the largest of these batches."""
         self.used_seen = 0
         """How many there were."""
-        self.walked_over: dict[int, None] = {}
-        """Readers, in the order in which they were first asked for a batch."""
         self.unasked: dict[int, Block] = {}
         """The first batch of each reader that was asked for none, beside those that wait."""
         self.first_batches: dict[int, int] = {}
         """The blocks of these."""
-        self.saved = False
-        """Whether anything was saved once something was trained."""
-        self.at_end = False
-        """Whether the script came to its end."""
-        self.by_itself = False
-        """Whether it came to its end, or broke off: the run was not cut short."""
-        self.fitted: weakref.WeakSet[Model] = weakref.WeakSet()
-        """What trains by `paddle.Model.fit`."""
 
     def install(self) -> None:
         """Hook Paddle and begin to record."""
         quasi_newton.install(self.paddle)
         super().install()
-        self._fits()
-        self._saves()
         watched_loops.ASSERTIONS.given = lambda: STATE.made_up
-        watch = watched_loops.WATCH
-        watch.on_left, watch.on_repeated, watch.now = self.loop_left, self.loop_repeats, self.now
 
     def work(self) -> int:
         """Return how much was done since the run began."""
@@ -222,19 +154,48 @@ class Session(hooks.Session):
         return loaders.Fetching(whole, self.fetched, self.drawn, self.sampled, templates)
 
     def asked(self, reader: int) -> bool:
-        """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
-        one that evaluates after a few batches unless it keeps what it makes of each."""
+        """A reader is asked for a batch: what it was made with is no longer all that it holds."""
         self.asked_for += 1
-        self.walked_over.setdefault(reader)
         self.unasked.pop(reader, None)
         self.keeping.asked(reader)
-        goes_on = super().asked(reader)
-        epoch = self.cycles.readers.get(reader)
-        if not goes_on:
-            return self.keeping.goes_on(reader, self.batches_of(reader))
-        if self.onward is None or epoch is None or reader not in self.cycles.training:
-            return goes_on
-        return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
+        return super().asked(reader)
+
+    def keeps(self, reader: int) -> bool:
+        """Tell whether an epoch that evaluates keeps something of each batch, and so goes on."""
+        return self.keeping.goes_on(reader, self.batches_of(reader))
+
+    def closes(self) -> bool:
+        """Tell whether a cycle that ends may be the last of the first steps."""
+        return not self.keeping.is_open
+
+    def memory(self) -> tuple[int, int]:
+        """Return the most bytes that were held until now, and those that are."""
+        return STATE.ledger.peak, STATE.ledger.live
+
+    def goes_on(self, onward: Onward) -> None:
+        """The first steps are answered, and the run goes on."""
+        # States come with the first step, their full peak with the second.
+        for peak, held in STATE.ledger.held[1:-1]:
+            onward.cycle(peak, held)
+        STATE.pause, STATE.paused = STATE.ledger.calls + CHECKED, self.paused
+
+    @property
+    def passed_already(self) -> int:
+        """Work for samples, as that for epochs which are passed."""
+        return self.sampled[0] // SAMPLED
+
+    def begin_onward(self) -> Onward:
+        """Answer for the first steps, unless something in them could not be followed."""
+        if REFUSED:
+            self.finish()
+        return super().begin_onward()
+
+    def complete(self) -> None:
+        """The first steps, or one after them, were seen; a run that is to do the same as another
+        is held against that."""
+        if self.onward is not None:
+            self.compare(STATE.ledger)
+        super().complete()
 
     def batch(self, reader: int, batch: object) -> object:
         """A loader gave a batch: note whether it would have had it of twice as many samples."""
@@ -252,10 +213,6 @@ class Session(hooks.Session):
         self.first_batches[reader] = first.index
         STATE.ledger.tag([first.index], "inputs")
 
-    def batches_of(self, reader: int) -> int | None:
-        """Return how many batches a reader has; None where that is unknown."""
-        return self.readers[reader]["batches"] if reader in self.readers else None
-
     def refuse(self, words: str) -> None:
         """End without an answer: what comes later takes back that of the first steps."""
         self.channel.fail("unsupported", words)
@@ -264,12 +221,6 @@ class Session(hooks.Session):
         """A reader's epoch has ended."""
         self.keeping.closed(reader)
         super().left(reader)
-
-    def has_no_batches(self) -> None:
-        """No batches come any more: what was seen before is an answer."""
-        if self.onward is not None:
-            self.finish(self.cycles.seen)
-        super().has_no_batches()
 
     def leaves_used(
         self, loader: DataLoader, batch: object, batches: int | None, ready: int
@@ -299,25 +250,11 @@ class Session(hooks.Session):
         counted = sum(block.nbytes for block in self.used_blocks)
         return [counted, max(0, most - 1 - self.used) * self.used_most]
 
-    def optimizer_made(self, optimizer: Optimizer) -> None:
-        """An optimizer is made: loops that begin from now on may train with it."""
-        super().optimizer_made(optimizer)
-        watched_loops.WATCH.made += 1
-        optimizer.__dict__[SERIAL] = watched_loops.WATCH.made
-
     def step_begins(self, optimizer: Optimizer) -> None:
         """An optimizer steps; one that has not done so trains something else from here on."""
-        if not self.paddle.in_dynamic_mode():
-            super().step_begins(optimizer)
-            return
-        self.keeping.stepped()
-        watch, serial = watched_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
-        if self.onward is not None and serial not in self.known and self.onward.anew():
-            watch.leaving = False
-        self.known.add(serial)
+        if self.paddle.in_dynamic_mode():
+            self.keeping.stepped()
         super().step_begins(optimizer)
-        watch.steps += 1
-        watch.latest = serial
 
     def program_ran(self) -> None:
         """A program was run: it trains where it updates something, else it is evaluated."""
@@ -337,120 +274,13 @@ class Session(hooks.Session):
         """Tell whether the first steps did so much that two with all states are enough."""
         return bool(self.cycles.repeated and self.work() > LONG)
 
-    def complete(self) -> None:
-        """The first steps were seen: answer, and go on for what comes later."""
-        ledger = STATE.ledger
-        if not self.cycles.all_steps and self.keeping.is_open:
-            return
-        self.walked.add(tuple(self.cycles.training))
-        onward = self.onward or self.begin_onward()
-        self.compare(ledger)
-        onward.cycle(ledger.peak, ledger.live)
-        if onward.over(self.cycles.seen) or self.is_spent(onward):
-            self.finish(self.cycles.seen)
-        if onward.leaves(self.cycles.seen, self.cycles.training):
-            self.fail_where_it_grows(onward)
-            watched_loops.WATCH.leaving = True
-            for model in self.fitted:
-                model.stop_training = True
-        if onward.leaving:
-            most = self.awaited - self.sampled[0] // SAMPLED
-            passes = onward.passes(self.cycles.seen, most)
-            watched_loops.WATCH.passing = passes
-
     def compare(self, ledger: Ledger) -> None:
         """Let a run that is to do the same as another be held against that now and then."""
         if self.channel.grows is not None and self.work() > FURTHER * self.compared:
             self.compared = self.work()
             self.channel.say({"run": ledger.as_json()})
 
-    def loop_left(self) -> None:
-        """A loop that trains is left: its readers are where its end would have left them."""
-        for item in self.cycles.training:
-            reader = self.open_readers.get(item)
-            if reader is not None:
-                reader.drained()
-
-    def loop_repeats(self, before: int) -> None:
-        """A loop that does the same in each turn is ended, and so are the epochs that began in it:
-        the readers first asked for a batch since so many had been."""
-        for item in list(self.walked_over)[before:]:
-            reader = self.open_readers.get(item)
-            if reader is not None:
-                reader.drained()
-
-    def now(self) -> watched_loops.Now:
-        """Return what the run has come to."""
-        ledger = STATE.ledger
-        return watched_loops.Now(self.work(), ledger.peak, ledger.live, len(self.walked_over))
-
-    @property
-    def awaited(self) -> int:
-        """The work that may be done for later epochs, because an evaluation may come in one."""
-        if self.unread:
-            return AWAITED
-        return PASSED if watched_loops.WATCH.evaluates and not self.evaluations else 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the script came to its end and no epoch of it was cut."""
-        return self.at_end and not (self.onward is not None and self.onward.way)
-
-    @property
-    def unsaved(self) -> bool:
-        """Whether something may be saved that was not reached."""
-        return watched_loops.WATCH.saves and not self.saved and not self.is_whole
-
-    @property
-    def awaits(self) -> int | None:
-        """The samples of a batch of an evaluation that may come and was not reached, 0 where
-        nothing tells them; None where there is nothing to come."""
-        if self.is_whole:
-            return None
-        sizes = [batch_size.size_of(shape) for shape in self.unread]
-        return max(sizes) if sizes else None if not self.awaited else 0
-
-    def called(self, training: bool, bare: bool = False) -> None:
-        """A layer outside any other was run: a network that is evaluated is noted."""
-        evaluates = not bare and not (training and self.paddle.is_grad_enabled())
-        if evaluates and self.cycles.all_steps:
-            self.evaluations += 1
-        super().called(training, bare)
-
-    def went_back(self) -> None:
-        """A backward pass is made: loops are notified."""
-        super().went_back()
-        watched_loops.WATCH.backwards += 1
-
-    def gathers(self) -> None:
-        """A backward pass is made that adds up gradients: loops are notified."""
-        super().gathers()
-        watched_loops.WATCH.gathered += 1
-
-    def begin_onward(self) -> Onward:
-        """Answer for the first steps; whatever becomes of the rest of the run, that is final."""
-        if REFUSED or not self.cycles.all_steps:
-            self.finish()
-        ledger, until = STATE.ledger, self.request.get("until")
-        self.first = self.answer()
-        self.early = set(self.shapes)
-        if until == 0:
-            # It is held against a run that reported its first steps alone.
-            self.channel.end({"run": self.first})
-        self.first.update({"awaits": self.awaits, "unsaved": self.unsaved})
-        self.channel.say({"run": self.first})
-        onward = self.onward = Onward(self.work, until, self.request.get("way"))
-        self.answered_at = time.process_time()
-        if self.work() > STEP * self.cycles.seen:
-            self.finish(self.cycles.seen)
-        # States come with the first step, their full peak with the second.
-        for peak, held in ledger.held[1:-1]:
-            onward.cycle(peak, held)
-        threading.Thread(target=self.watch_time, args=(OwnTime(),), daemon=True).start()
-        STATE.pause, STATE.paused = ledger.calls + CHECKED, self.paused
-        return onward
-
-    def watch_time(self, passed: OwnTime) -> None:
+    def watch_time(self, passed: going_on.OwnTime) -> None:
         """End the run once its time is over: with its next operator, or in any case."""
         while passed.own_s < LAST_S and passed.all_s < LONGEST_S:
             if passed.own_s >= SOON_S and not self.late:
@@ -470,19 +300,6 @@ class Session(hooks.Session):
         if self.onward is not None and self.is_spent(self.onward):
             self.finish()
 
-    def ended(self) -> None:
-        """The script came to its end by itself."""
-        self.at_end = self.by_itself = True
-        super().ended()
-
-    @property
-    def reached(self) -> str:
-        """How far the script was followed: to its `end`, through an `epoch` with what follows it,
-        or for some `steps`."""
-        if self.at_end:
-            return "end"
-        return "epoch" if len(self.walked) > 1 else "steps"
-
     @property
     def evaluated(self) -> bool:
         """Whether something went through batches after the first steps that nothing trains on.
@@ -497,13 +314,6 @@ class Session(hooks.Session):
         which take a host's memory."""
         trainings = 0 if self.onward is None else self.onward.trainings
         return self.evaluated or trainings > 1 or (self.saved and STATE.backend == "cpu")
-
-    def broke(self, why: str) -> None:
-        """The script broke off: what was seen before may be enough."""
-        self.by_itself = True
-        if self.onward is not None:
-            self.finish()
-        super().broke(why)
 
     def finish(self, until: int | None = None) -> None:
         """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
@@ -533,15 +343,6 @@ class Session(hooks.Session):
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
 
-    def fail_where_it_grows(self, onward: Onward) -> None:
-        """End without an answer where each of the last steps held more than the one before."""
-        growth, steps = onward.growth, self.cycles.seen
-        if growth:
-            self.channel.fail("unsupported", (
-                f"Unsupported: {GROWS} {steps}, by {growth / 2**20:.2f} MiB a step: how much it "
-                "takes depends on how long it runs"
-            ))  # fmt: skip
-
     def answer(self) -> Run:
         """Return what was recorded so far."""
         self.name_blocks()
@@ -570,27 +371,6 @@ class Session(hooks.Session):
             "by_itself": self.by_itself,
             "past_half": self.past_half,
         }
-
-    def _fits(self) -> None:
-        """Note what trains by `paddle.Model.fit`, which has a word of its own to end its epochs."""
-        fit, fitted = self.paddle.Model.fit, self.fitted
-
-        def fits(model: Model, *args: object, **kwargs: object) -> object:
-            model.stop_training = False
-            fitted.add(model)
-            return fit(model, *args, **kwargs)
-
-        self.paddle.Model.fit = fits
-
-    def _saves(self) -> None:
-        """Note whether the script saves what it trains."""
-        save = self.paddle.save
-
-        def saved(*args: object, **kwargs: object) -> object:
-            self.saved = self.saved or bool(self.cycles.all_steps)
-            return save(*args, **kwargs)
-
-        setattr(self.paddle, "save", saved)  # noqa: B010
 
     def _predictor(self) -> None:
         """Refuse inference engines, which run a saved network outside all that is watched here."""

@@ -23,6 +23,10 @@ UNCHECKED = (
     "Two batch sizes alone were run, {} and {}: {} for a third, which would have confirmed that "
     "memory is a line in the batch."
 )
+LATER_S = 15.0
+"""Longest time in which a run with data goes on after its first steps."""
+LATER_SHARE = 0.2
+"""Share of the time that is left which that may take."""
 WITHOUT_DATA_S = 162.0
 """The longest time for an answer of the tier `meta` where the request has none: what has no answer
 by then prepares data for minutes, or never ends."""
@@ -74,6 +78,14 @@ def unchecked(runs: Sequence[Run], why: str) -> None:
     """Say that two runs tell a line which no third confirms."""
     runs[-1]["flags"] = sorted({*runs[-1]["flags"], "bound"})
     runs[0]["notes"].append(UNCHECKED.format(runs[0]["batch"], runs[-1]["batch"], why))
+
+
+def later(request: Request) -> Request:
+    """Return how long a run that computes with data may go on after its first steps, as a part of
+    its request: so that others have time too."""
+    if request["mode"] != "traced":
+        return {}
+    return {"later_s": min(LATER_S, max(0.0, left_s() * LATER_SHARE))}
 
 
 def refusal(size: int, runs: Sequence[Run]) -> str:

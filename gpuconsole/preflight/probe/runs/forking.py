@@ -259,7 +259,7 @@ def alike(run: Run) -> Change:
     first steps (`until`, 0 for these alone) and which loops it ended (`way`), how that made its
     batches (`whole`, `drawn`), and the sizes of those that train (`trains`). A run that came to the
     script's end has others come to it too, in as many steps as they need."""
-    until = run.get("until") or 0
+    until = run.get("until") or run.get("followed") or 0
     return {
         "until": TO_THE_END if until and run.get("reached") == "end" else until,
         "whole": run.get("whole"),
