@@ -57,6 +57,28 @@ def test_a_larger_batch_that_is_evaluated_after_an_epoch_is_seen(tmp_path: Path)
     assert any("The peak comes after the first 3 steps" in one for one in runs[0]["notes"])
 
 
+@pytest.mark.parametrize("rows", [16000, 200])
+def test_batches_that_a_loop_over_numbers_counts_are_gone_through(
+    tmp_path: Path, rows: int
+) -> None:
+    """Its epochs end with their last batch: none waits beside the evaluation that follows."""
+    large = SCRIPT.replace("(1024), batch_size=512", "(1024), batch_size=1024")
+    large = large.replace("16000", str(rows))
+    evaluated = "with paddle.no_grad(): held[:] = [net(x).mean() for (x,) in test][-1:]"
+    (walked, *_) = _answer(tmp_path, "pass", "pass", evaluated, large)["document"]["runs"]
+    counted = large.replace(
+        "    for (x,) in train:\n",
+        "    for turn in range(len(train)):\n"
+        "        try:\n            (x,) = next(reader)\n"
+        "        except Exception:\n            reader = iter(train)\n"
+        "            (x,) = next(reader)\n",
+    )
+    assert counted != large
+    before = "reader = iter(train)"
+    (run, *_) = _answer(tmp_path, before, "pass", evaluated, counted)["document"]["runs"]
+    assert peak(run) == peak(walked)
+
+
 def test_an_evaluation_stays_in_the_answer_though_training_holds_more(tmp_path: Path) -> None:
     """Where it has a batch size of its own, it is the peak of smaller batches that train."""
     large = SCRIPT.replace("(1024), batch_size=512", "(1024), batch_size=192")

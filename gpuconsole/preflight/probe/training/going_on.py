@@ -146,19 +146,25 @@ class Session(hooks.Session):
 
     def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
-        one that evaluates after a few batches unless it keeps what it makes of each."""
+        one that evaluates after a few batches unless it keeps what it makes of each. One that
+        another loop counts the batches of is not ended: that would begin it anew."""
         self.walked_over.setdefault(reader)
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)
         if not goes_on:
             return self.keeps(reader)
-        if self.onward is None or epoch is None or reader not in self.cycles.training:
+        if self.onward is None or epoch is None or reader not in self.walked_readers:
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
 
     def keeps(self, reader: int) -> bool:
         """Tell whether an epoch that evaluates keeps something of each batch, and so goes on."""
         raise NotImplementedError
+
+    @property
+    def walked_readers(self) -> list[int]:
+        """Readers that are trained on, and with epochs that may be ended."""
+        return [reader for reader in self.cycles.training if reader not in self.by_hand]
 
     def batches_of(self, reader: int) -> int | None:
         """Return how many batches a reader has; None where that is unknown."""
@@ -229,7 +235,7 @@ class Session(hooks.Session):
         onward.cycle(*self.memory())
         if onward.over(self.cycles.seen) or self.is_spent(onward):
             self.finish(self.cycles.seen)
-        if onward.leaves(self.cycles.seen, self.cycles.training):
+        if onward.leaves(self.cycles.seen, self.walked_readers):
             self.fail_where_it_grows(onward)
             watched_loops.WATCH.leaving = True
             for model in self.fitted:

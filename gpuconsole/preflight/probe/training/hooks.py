@@ -108,6 +108,8 @@ class Session:
         self.open_readers: weakref.WeakValueDictionary[int, loaders.Watched] = (
             weakref.WeakValueDictionary()
         )
+        self.by_hand: set[int] = set()
+        """Readers that are asked for batches by a call."""
         self.unread: weakref.WeakSet[DataLoader] = weakref.WeakSet()
         """Loaders that were made and have given no batch."""
         self.shapes: dict[int, list[list[list[int]]]] = {}

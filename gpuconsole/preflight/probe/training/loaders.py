@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import math
+import opcode
 import operator
 import sys
 import time
@@ -19,11 +20,11 @@ from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, cast
 
 from ..notes import note
-from . import batch_size, collation, seeding
+from . import batch_size, collation, seeding, watched_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import TypeVar
 
     from paddle.io import DataLoader, Dataset
@@ -141,6 +142,8 @@ class Watched:
 
     def __next__(self) -> object:
         session = self.session
+        if is_by_hand(sys._getframe(1)):
+            session.by_hand.add(self.number)
         if not session.asked(self.number):
             self.close()
             raise StopIteration
@@ -156,6 +159,7 @@ class Watched:
         finally:
             session.record.mark("fetched")
         self.taken += 1
+        self._wait_for(self.length["batches"])
         if not isinstance(batch, (list, tuple, dict)):
             # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
             self.bare = [*self.bare[-1:], batch]
@@ -163,6 +167,14 @@ class Watched:
         return session.batch(self.number, batch)
 
     next = __next__
+
+    def _wait_for(self, batches: int | None) -> None:
+        """Note that none waits once the last of so many batches was taken; where more come after
+        it, some do."""
+        if self.taken == batches:
+            self.session.record.mark("close", self.number)
+        elif batches is not None and self.taken == batches + 1:
+            self.session.record.mark("open", self.number)
 
     def close(self) -> None:
         """The reader releases its waiting batches."""
@@ -204,6 +216,15 @@ class Watched:
         and waits for room for as long as there is more to put in."""
         whole = self.length["batches"]
         return whole is None or whole - self.taken >= self.ready
+
+
+def is_by_hand(frame: FrameType) -> bool:
+    """Tell whether code asks for a batch by a call, such as `next(reader)`, and walks over none:
+    then another loop counts its batches."""
+    code = frame.f_code
+    if code.co_filename == watched_loops.__file__:
+        return False
+    return "CALL" in opcode.opname[code.co_code[frame.f_lasti]]
 
 
 def ahead(loader: DataLoader) -> Reader:

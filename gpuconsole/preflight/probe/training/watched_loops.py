@@ -225,6 +225,9 @@ class Walk:
             return item
         except StopIteration:
             WATCH.within -= not self.has_ended
+            if self.is_left and not self.has_ended:
+                # Its last turns have asked for batches again.
+                WATCH.on_left()
             self.has_ended = True
             WATCH.done(self.mark)
             raise
