@@ -1,11 +1,13 @@
-"""Keys typed faster than the focus moves: they are words, not commands."""
+"""Keys typed faster than the focus moves, or than a terminal tells them apart."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from textual import events
 from textual.app import App
+from textual.keys import _character_to_key
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -14,6 +16,17 @@ from gpuconsole.tui.widgets.field import Field
 _TYPED = (
     events.Key, events.Paste, events.MouseDown, events.MouseScrollDown, events.MouseScrollUp
 )  # fmt: skip
+
+SIGNS = dict(zip("¡™£¢∞§¶•ªº–≠", "1234567890-=", strict=True))
+"""What Textual takes Escape and a key for that come at once: what a Mac's keyboard types for that
+key with Option. Other letters it takes for the letter with Alt."""
+WRITTEN = frozenset("£¢§º–")
+"""Those of them that somebody may write in a field."""
+
+
+def _after_escape(letter: str) -> list[events.Key]:
+    name = letter if letter.isalnum() else _character_to_key(letter)
+    return [events.Key("escape", "\x1b"), events.Key(name, letter)]
 
 
 class TypeAhead(App[None]):
@@ -28,10 +41,39 @@ class TypeAhead(App[None]):
     """When somebody last typed, clicked, scrolled or pasted, by `time.monotonic`."""
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when somebody types."""
+        """Note when somebody types; tell Escape and a letter apart that came as one key."""
         if isinstance(event, _TYPED):
             self.typed_at = time.monotonic()
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            first, *later = self._apart(event)
+            await super().on_event(first)
+            for key in later:
+                self._press_then(key)
+            return
         await super().on_event(event)
+
+    def _press_then(self, key: events.Key) -> None:
+        """Press a key once what was pressed before has climbed from the focus to the app."""
+        climbed = deque((self.focused or self.screen).ancestors_with_self)
+
+        def climb() -> None:
+            if climbed:
+                climbed.popleft().call_later(climb)
+            else:
+                self.screen.call_after_refresh(self.post_message, key)
+
+        climb()
+
+    def _apart(self, event: events.Key) -> list[events.Key]:
+        """Return the keys that were pressed: Escape and a letter where they came as one."""
+        letter = event.character or ""
+        if letter in SIGNS:
+            typed = letter in WRITTEN and isinstance(self.focused, Input)
+            return [event] if typed else _after_escape(SIGNS[letter])
+        with_alt = event.key.startswith("alt+") and len(letter) == 1 and letter.isprintable()
+        if not with_alt or event.key in self.screen.active_bindings:
+            return [event]
+        return _after_escape(letter)
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual calls the App's own handler after this one, unless the default is prevented.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from textual import events
+from textual._xterm_parser import XTermParser
 from textual.widgets import Input
 
 from gpuconsole.core.jobs import JobState
+from gpuconsole.tui.runtime.typeahead import SIGNS
 from tests.tui.console import Driven, opened
 from tests.tui.fake import FakeSession, job
+from tests.waiting import DEADLINE_S
 
 NAMES = {"/": "slash", "<": "backspace", " ": "space"}
 
@@ -59,3 +63,47 @@ async def test_a_burst_into_a_prompt_is_what_was_typed() -> None:
             lambda: isinstance(console.app.focused, Input) and console.app.focused.value == "13",
             "13",
         )
+
+
+def at_once(letter: str) -> list[events.Key]:
+    """Return what Textual takes Escape and a letter for that come at once."""
+    parser = XTermParser()
+    keys = [*parser.feed(f"\x1b{letter}")]
+    deadline = time.monotonic() + DEADLINE_S
+    while not keys and time.monotonic() < deadline:
+        keys = [*parser.tick()]
+    return [key for key in keys if isinstance(key, events.Key)]
+
+
+@pytest.mark.parametrize(("letter", "screen"), [("2", "QueueScreen"), ("e", "FleetScreen")])
+async def test_escape_and_a_letter_that_come_at_once_are_two_keys(letter: str, screen: str) -> None:
+    (key,) = at_once(letter)
+    assert key.key != letter
+    async with opened(FakeSession()) as console:
+        await console.press("/")
+        await console.until(lambda: isinstance(console.app.focused, Input), "a filter")
+        console.app.post_message(key)
+        await console.until(
+            lambda: (
+                type(console.app.screen).__name__ == screen
+                and not isinstance(console.app.focused, Input)
+            ),
+            screen,
+        )
+
+
+async def test_a_sign_that_somebody_may_write_is_left_in_a_field() -> None:
+    (key,) = at_once("3")
+    async with opened(FakeSession()) as console:
+        await console.press("/")
+        await console.until(lambda: isinstance(console.app.focused, Input), "a filter")
+        field = console.app.focused
+        console.app.post_message(key)
+        await console.until(lambda: isinstance(field, Input) and field.value == "£", "a sign")
+
+
+@pytest.mark.parametrize("letter", "1234567890-=")
+def test_signs_are_those_that_textual_takes_a_key_after_escape_for(letter: str) -> None:
+    (key,) = at_once(letter)
+    assert key.character is not None
+    assert SIGNS[key.character] == letter
