@@ -304,9 +304,7 @@ def load(
     read too: its `refusal` says why, and its estimates are unknown.
     """
     try:
-        runs = sorted(
-            (read_run(run) for run in document["runs"]), key=lambda document_run: document_run.batch
-        )
+        runs = sorted(map(read_run, document["runs"]), key=lambda each: each.batch)
         mode = document["mode"]
         if mode not in _HOW or not _is_series(runs):
             raise ValueError("not a measurement")
@@ -324,6 +322,7 @@ def load(
         # it is has its own batch size, though it may have no name.
         own = analysis.outcome(None, analysis.backend).batch or own
     recording, refusal, flags = None, "", set().union(*(run.flags for run in runs))
+    said = (*_said(document["runs"]), *(() if any(run.trained for run in runs) else (NO_STEP,)))
     try:
         recording = pieces(runs, exact=mode == "meta")
     except Unusable as why:
@@ -332,7 +331,6 @@ def load(
             flags.add("variable-shape")
     if any(run.get("untrained") and run.get("choices") for run in document["runs"]):
         recording, refusal = None, SKIPPED
-    said = _said(document["runs"])
     if mode == "meta" and any(map(varies, runs)):
         flags.add("variable-shape")
         said = (*said, VARYING)
@@ -349,7 +347,7 @@ def load(
         least=_least(document["runs"]) if recording is not None else 1.0,
         reach=reach(document["runs"]),
         rise=rise(document["runs"]),
-        notes=(*said, *(() if any(run.trained for run in runs) else (NO_STEP,))),
+        notes=said,
     )
 
 

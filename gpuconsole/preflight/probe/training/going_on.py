@@ -2,7 +2,7 @@
 what is saved, a training of something else.
 
 The first steps are an answer at once. How far the run goes on is that of `run_length`; loops that
-train are ended by `watched_loops`, epochs here. What is done and held is told by the tier.
+train are ended by `watched_loops`, epochs here. What is done and held comes from the tier.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Session(hooks.Session):
     def asked(self, reader: int) -> bool:
         """A reader is asked for a batch; an epoch that trains ends once its peak rises no more,
         one that evaluates after a few batches unless it keeps what it makes of each. One that
-        another loop counts the batches of is not ended: that would begin it anew."""
+        another loop counts the batches of is not ended: that would begin another."""
         self.walked_over.setdefault(reader)
         goes_on = super().asked(reader)
         epoch = self.cycles.readers.get(reader)

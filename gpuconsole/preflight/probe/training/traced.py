@@ -50,7 +50,7 @@ class Counter:
         """The most bytes since the count began; 0 where nothing counts."""
         return 0 if self._peak is None else int(self._peak("Allocated", 0))
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Count the most from now on."""
         if self._reset is not None:
             self._reset("Allocated", 0)
@@ -90,10 +90,10 @@ class Session(going_on.Session):
         return {**blocks, **self.facts(), "reached": self.reached}
 
     def goes_on(self, onward: Onward) -> None:
-        """The first steps are answered, and the run goes on: its peak is counted anew."""
+        """The first steps are answered, and the run goes on: from here on another peak is counted."""
         self.later_began = time.monotonic()
         self.first_peak = self.counter.peak
-        self.counter.begin_anew()
+        self.counter.begin_again()
         if not self.counter.is_there:
             self.finish(self.cycles.seen)
 
@@ -147,7 +147,7 @@ class Session(going_on.Session):
         self.channel.end({"run": run})
 
     def later(self, onward: Onward, until: int) -> Run:
-        """Return what is told of the time after the first steps, which ended with a cycle."""
+        """Return what the run reports of the time after the first steps, which ended with a cycle."""
         self.fail_where_it_grows(onward)
         rise = self.counter.peak - self.first_peak
         run: Run = {
