@@ -90,7 +90,7 @@ class Session(going_on.Session):
         return {**blocks, **self.facts(), "reached": self.reached}
 
     def goes_on(self, onward: Onward) -> None:
-        """The first steps are answered, and the run goes on: from here on another peak is counted."""
+        """The first steps are answered, and the run goes on: another peak is counted."""
         self.later_began = time.monotonic()
         self.first_peak = self.counter.peak
         self.counter.begin_again()
@@ -147,7 +147,7 @@ class Session(going_on.Session):
         self.channel.end({"run": run})
 
     def later(self, onward: Onward, until: int) -> Run:
-        """Return what the run reports of the time after the first steps, which ended with a cycle."""
+        """Return what the run reports of what came after the first steps, until a cycle."""
         self.fail_where_it_grows(onward)
         rise = self.counter.peak - self.first_peak
         run: Run = {
