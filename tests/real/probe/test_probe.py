@@ -13,8 +13,10 @@ import pytest
 
 from gpuconsole.core.units import MIB
 from gpuconsole.preflight import analyse
+from gpuconsole.preflight.probe import measure as measuring
 from gpuconsole.preflight.tiers import measured, probe_request
 from gpuconsole.preflight.tiers.measured import Measured
+from tests.real.rig import forks
 from tests.real.rig.patience import PATIENCE_S
 
 pytestmark = [
@@ -100,11 +102,8 @@ def messages(
 ) -> list[dict[str, Any]]:
     """Run the probe on a script and return what it wrote."""
     asked = probe_request.build(analyse(script), script, (), mode) | changes
-    probe = probe_request.PROBE / "probe.py"
-    done = subprocess.run(
-        [sys.executable, str(probe)], input=json.dumps(asked), capture_output=True, text=True,
-        timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    question: Any = asked
+    done = forks.asked(question, measuring.environment(question), timeout=PATIENCE_S)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

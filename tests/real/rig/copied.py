@@ -53,19 +53,31 @@ def tier() -> Callable[[], None]:
 
 
 def probe() -> Callable[[], None]:
-    """Bring a run of the probe to where the script's request decides what follows."""
+    """Bring a run of the probe without data to where the script's request decides what follows."""
+    run = _run_of_probe()
+    meta = run.tensors_without_data()
+    importlib.import_module("paddle")
+    run.tensors_without_data = lambda: meta
+    begin: Callable[[], None] = run.main
+    return begin
+
+
+def traced() -> Callable[[], None]:
+    """The same for a run with data."""
+    run = _run_of_probe()
+    importlib.import_module("paddle")
+    begin: Callable[[], None] = run.main
+    return begin
+
+
+def _run_of_probe() -> Any:
     sys.path[0] = str(PROBE.parent)
     spec = importlib.util.spec_from_file_location("probe", PROBE)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    run: Any = module.load("run")
-    meta = run.tensors_without_data()
-    importlib.import_module("paddle")
-    run.tensors_without_data = lambda: meta
-    begin: Callable[[], None] = run.main
-    return begin
+    return module.load("run")
 
 
 def console() -> Callable[[], None]:
@@ -81,7 +93,7 @@ def console() -> Callable[[], None]:
     return begin
 
 
-WAYS = {"console": console, "paddle": paddle, "tier": tier, "probe": probe}
+WAYS = {"console": console, "paddle": paddle, "tier": tier, "probe": probe, "traced": traced}
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 each.
 
 A process of its own takes more than a second to import Paddle, and half of one for a command, which
-is most of what it does. No test of how a process starts runs in these.
+is most of what it does. No test of how a process starts runs in these. When Python looks for
+garbage is not the same in a copy, nor which of several threads is first: a truth that hangs on
+these is that of a process of its own.
 """
 
 from __future__ import annotations
@@ -274,9 +276,10 @@ def asked(
 ) -> subprocess.CompletedProcess[str]:
     """Answer a question as the probe does, but for how its runs begin: with an environment that is
     the one that it starts them in. `--run` asks for one run."""
+    way = "probe" if question["mode"] == "meta" else "traced"
     if words:
-        return finished(order_of_run(env), "probe", json.dumps(question), timeout)
-    place = server("probe", env).place
+        return finished(order_of_run(env), way, json.dumps(question), timeout)
+    place = server(way, env).place
     return subprocess.run(
         [sys.executable, str(MEASURED), place], input=json.dumps(question), capture_output=True,
         text=True, timeout=timeout, check=False,
