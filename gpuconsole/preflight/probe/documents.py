@@ -154,12 +154,17 @@ class Run(Likeness, total=False):
     choices: dict[str, int]
     settled: bool
     reached: str
+    goes_on: bool
+    """Whether this is the answer of the first steps alone, and the run has not ended."""
     followed: int
     """The cycle with which a run ended that went on after its first steps."""
-    rise: int
-    """Bytes by which the peak of what came after the first steps is higher than theirs."""
+    peaks: list[int]
+    """Bytes of the peak of the first steps, of later ones, and of what is no training, by Paddle's
+    own counter."""
     later_s: float
     """How long that took."""
+    own_sizes: list[int]
+    """The script's own batch sizes of all loaders that were used until then, 0 where unknown."""
     uncollected: list[int] | None
     unfilled: int
     awaits: int | None

@@ -34,6 +34,9 @@ none that the script can use."""
 ROUNDED = 1.25
 """What sizes that are rounded up may differ from a line."""
 LATER = "The peak comes after the first {} steps: {} were followed."
+KILLED = (-9, 137)
+"""How a process ends that the system or its sandbox killed for its memory."""
+LATER_MEMORY = "What comes after the first steps takes more memory than there is here."
 SHORTER = "With another batch size the script was not followed as far: only its own is reported."
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""
@@ -450,7 +453,8 @@ def document(request: Request, runs: list[Run]) -> Document:
         run_.pop("counted", None)
         run_.pop("whole", None)
         run_.pop("way", None)
-        run_.pop("followed", None)
+        run_.pop("later_s", None)
+        run_.pop("own_sizes", None)
         run_.pop("trains", None)
         run_.pop("by_itself", None)
         run_.pop("past_half", None)
@@ -551,10 +555,14 @@ def said(start: starts.Start, forward: Forward) -> list[Answer]:
         answers.append({"error": fault("time", budget.over())})
     if not answers and not start.is_waiting:
         answers.append({"error": fault(*ended(start.code, mode))})
-    for answer in answers:
+    for place, answer in enumerate(answers):
         if "run" in answer:
-            later_s = answer["run"].pop("later_s", 0.0)
+            later_s = answer["run"].get("later_s", 0.0)
             answer["run"]["seconds"] = round(time.monotonic() - began - later_s, 3)
+            alone = answer["run"].pop("goes_on", False)
+            # A process without data may wait for further requests.
+            if alone and mode == "traced" and start.code in KILLED:
+                answers[place] = {"error": with_output(fault("memory", LATER_MEMORY), start.tail)}
         if "error" in answer:
             answer["error"] = with_output(answer["error"], start.tail)
     return answers
@@ -583,7 +591,7 @@ def ended(code: int, mode: str) -> tuple[str, str]:
     if mode == "meta" and code < 0 and code != -9:
         # Without data Paddle's own inference of shapes breaks off, not the script.
         return "unsupported", f"Paddle broke off by signal {-code} while it inferred shapes."
-    if code in (-9, 137):
+    if code in KILLED:
         return "memory", "The measured process was killed: the sandbox's memory was not enough."
     if code < 0:
         return "script", f"The measured process was ended by signal {-code}."

@@ -112,6 +112,7 @@ def main() -> None:
     # Imported before the script's folder takes this one's place.
     from . import blame
     from .runs import project_copy, read_files
+    from .training import hooks
 
     stand_in = replacements(paddle, request, meta)
     session_of = watching(meta, request)
@@ -137,7 +138,7 @@ def main() -> None:
             file, line = blame.place(left, request["root"])
             channel.fail(kind, words, file, line, wordless=isinstance(left.code, int))
     except MemoryError:
-        session.broke("its memory was not enough")
+        session.broke(hooks.NO_MEMORY)
         traceback.print_exc()
         channel.fail("memory", "The sandbox's memory was not enough for this batch size.")
     except BaseException as error:

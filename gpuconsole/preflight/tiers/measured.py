@@ -26,7 +26,7 @@ from gpuconsole.preflight.memory.footprint import Footprint, as_memory, freed_la
 from gpuconsole.preflight.memory.liveness import envelope, peak
 from gpuconsole.preflight.memory.trace import Trace
 from gpuconsole.preflight.memory.variant import AS_WRITTEN, Variant
-from gpuconsole.preflight.tiers.later_peaks import Rise, rise
+from gpuconsole.preflight.tiers.later_peaks import Later, later
 from gpuconsole.preflight.tiers.measured_estimate import Question, measured_estimate
 from gpuconsole.preflight.tiers.measurement_gaps import LATER, Gap, Reach, reach
 from gpuconsole.preflight.tiers.probe_pieces import Pieces, pieces
@@ -71,7 +71,7 @@ class Measured:
     """Share of the peak that is left where lengths that depend on data are 0."""
     reach: Reach = field(default_factory=Reach)
     """How far the runs went."""
-    rise: Rise = field(default_factory=Rise)
+    later: Later = field(default_factory=Later)
     """By how much the peak of what came after their first steps is higher."""
     _factors: dict[Backend, float] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class Measured:
         if recording is None:
             return self.flags
         flags = {*self.flags}
-        if self._gap(batch).is_open(copies=backend == "cpu"):
+        if self._gap(batch).is_open(copies=backend == "cpu") or self.later.is_unsure:
             flags.add(out_of_memory_chance.UNREACHED)
         bent = not recording.only and recording.straight is None
         ran = {recording.largest, *(start for start, _ in recording.parts)}
@@ -124,7 +124,7 @@ class Measured:
             if line is not None:
                 hull = envelope(line)
                 return lambda batch: (
-                    (hull.at(batch) + self.rise.bytes_at(batch)) * factor
+                    (hull.at(batch) + self.later.bytes_at(batch)) * factor
                     + self._workspace(batch, backend)
                 )
         return self._by_replay(recording, backend, factor)
@@ -138,7 +138,7 @@ class Measured:
         def alone(batch: int) -> float:
             if batch not in seen:
                 total = peak(self._trace(batch, backend)).total * recording.bound(batch)
-                seen[batch] = (total + self.rise.bytes_at(batch)) * factor + self._workspace(
+                seen[batch] = (total + self.later.bytes_at(batch)) * factor + self._workspace(
                     batch, backend
                 )
             return seen[batch]
@@ -197,7 +197,7 @@ class Measured:
             str(kind): size / MIB * bound * (scale if kind in _SCALED else 1.0)
             for kind, size in peak_parts.parts.items()
         }
-        parts["activations"] += self.rise.bytes_at(batch) / MIB
+        parts["activations"] += self.later.bytes_at(batch) / MIB
         tensors = sum(parts.values())
         workspace = self._workspace(batch, backend)
         parts["workspace"] += workspace
@@ -211,6 +211,7 @@ class Measured:
         low -= gap.collected + gap.unfilled
         late = memory.total_mib * (1.0 + freed_late(self.flags, backend))
         high = max(memory.high_mib, late) + gap.beside(parts, batch, copies=backend == "cpu")
+        high += self.later.beside(batch) / MIB
         return replace(memory, low_mib=max(0.0, low), high_mib=high), ""
 
     def _gap(self, batch: int | None) -> Gap:
@@ -261,9 +262,9 @@ class Measured:
         ]
         notes += self._bends()
         notes += self._gap(batch).said(copies=backend == "cpu")
-        later = self.rise.bytes_at(self._answered(batch)) / MIB
-        if later:
-            notes.append(msg(LATER, size=format_mib(later)))
+        more = self.later.bytes_at(self._answered(batch)) / MIB
+        if more:
+            notes.append(msg(LATER, size=format_mib(more)))
         if self.least < 1.0:
             notes.append(msg(_OPEN, percent=f"{100 * (1 - self.least):.0f} %"))
         if backend != "cpu":
@@ -346,7 +347,7 @@ def load(
         device=str(document.get("backend", "")) if mode == "meta" else "",
         least=_least(document["runs"]) if recording is not None else 1.0,
         reach=reach(document["runs"]),
-        rise=rise(document["runs"]),
+        later=later(document["runs"]),
         notes=said,
     )
 

@@ -7,6 +7,7 @@ from collections import deque
 
 from textual import events
 from textual.app import App
+from textual.dom import DOMNode
 from textual.keys import _character_to_key
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -20,7 +21,7 @@ _TYPED = (
 SIGNS = dict(zip("¡™£¢∞§¶•ªº–≠", "1234567890-=", strict=True))
 """What Textual takes Escape and a key for that come at once: what a Mac's keyboard types for that
 key with Option. Other letters it takes for the letter with Alt."""
-WRITTEN = frozenset("£¢§º–")
+WRITTEN = frozenset("£¢§º–¡ª")
 """Those of them that somebody may write in a field."""
 
 
@@ -37,6 +38,8 @@ class TypeAhead(App[None]):
     acted on; without this the `r` would be taken for a verb of the screen.
     """
 
+    _later: deque[events.Key] | None = None
+    """Keys that wait for the one before them to be acted on; None where none does."""
     typed_at = 0.0
     """When somebody last typed, clicked, scrolled or pasted, by `time.monotonic`."""
 
@@ -44,25 +47,29 @@ class TypeAhead(App[None]):
         """Note when somebody types; tell Escape and a letter apart that came as one key."""
         if isinstance(event, _TYPED):
             self.typed_at = time.monotonic()
-        if isinstance(event, events.Key) and not event.is_forwarded:
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._later is not None:
+            self._later.append(event)
+        else:
             first, *later = self._apart(event)
             await super().on_event(first)
-            for key in later:
-                self._press_then(key)
-            return
-        await super().on_event(event)
+            if later:
+                self._later = deque(later)
+                self._climb(deque((self.focused or self.screen).ancestors_with_self))
 
-    def _press_then(self, key: events.Key) -> None:
-        """Press a key once what was pressed before has climbed from the focus to the app."""
-        climbed = deque((self.focused or self.screen).ancestors_with_self)
+    def _climb(self, nodes: deque[DOMNode]) -> None:
+        """Press the keys that wait once what was pressed before has climbed from the focus, by its
+        ancestors, to the app."""
+        if nodes:
+            nodes.popleft().call_later(self._climb, nodes)
+        else:
+            self.screen.call_after_refresh(self._press_later)
 
-        def climb() -> None:
-            if climbed:
-                climbed.popleft().call_later(climb)
-            else:
-                self.screen.call_after_refresh(self.post_message, key)
-
-        climb()
+    def _press_later(self) -> None:
+        keys, self._later = self._later or (), None
+        for key in keys:
+            self.post_message(key)
 
     def _apart(self, event: events.Key) -> list[events.Key]:
         """Return the keys that were pressed: Escape and a letter where they came as one."""
@@ -71,7 +78,10 @@ class TypeAhead(App[None]):
             typed = letter in WRITTEN and isinstance(self.focused, Input)
             return [event] if typed else _after_escape(SIGNS[letter])
         with_alt = event.key.startswith("alt+") and len(letter) == 1 and letter.isprintable()
-        if not with_alt or event.key in self.screen.active_bindings:
+        # Alt and a letter move within a text in other programs, and a question is not to be
+        # answered by what may have been meant.
+        asks = isinstance(self.focused, Input) or isinstance(self.screen, ModalScreen)
+        if not with_alt or asks or event.key in self.screen.active_bindings:
             return [event]
         return _after_escape(letter)
 

@@ -75,21 +75,42 @@ def at_once(letter: str) -> list[events.Key]:
     return [key for key in keys if isinstance(key, events.Key)]
 
 
-@pytest.mark.parametrize(("letter", "screen"), [("2", "QueueScreen"), ("e", "FleetScreen")])
-async def test_escape_and_a_letter_that_come_at_once_are_two_keys(letter: str, screen: str) -> None:
-    (key,) = at_once(letter)
-    assert key.key != letter
+async def test_escape_and_a_letter_that_come_at_once_are_two_keys() -> None:
+    (key,) = at_once("2")
+    assert key.key != "2"
     async with opened(FakeSession()) as console:
         await console.press("/")
         await console.until(lambda: isinstance(console.app.focused, Input), "a filter")
         console.app.post_message(key)
+        await console.until(lambda: type(console.app.screen).__name__ == "QueueScreen", "queue")
+
+
+async def test_what_is_typed_after_them_comes_after_them() -> None:
+    (key,) = at_once("2")
+    async with opened(FakeSession(jobs_now=(job("resnet", JobState.RUNNING),))) as console:
+        console.app.post_message(key)
+        burst(console, "/resnet")
         await console.until(
             lambda: (
-                type(console.app.screen).__name__ == screen
-                and not isinstance(console.app.focused, Input)
+                isinstance(console.app.focused, Input) and console.app.focused.value == "resnet"
             ),
-            screen,
+            "a filter",
         )
+        assert type(console.app.screen).__name__ == "QueueScreen"
+
+
+async def test_a_letter_with_alt_neither_leaves_a_field_nor_acts() -> None:
+    (key,) = at_once("b")
+    alt = events.Key("alt+d", "d")
+    async with opened(FakeSession()) as console:
+        await console.press("/")
+        await console.until(lambda: isinstance(console.app.focused, Input), "a filter")
+        field = console.app.focused
+        console.app.post_message(key)
+        console.app.post_message(alt)
+        burst(console, "x")
+        await console.until(lambda: isinstance(field, Input) and "x" in field.value, "a field")
+        assert console.app.focused is field
 
 
 async def test_a_sign_that_somebody_may_write_is_left_in_a_field() -> None:

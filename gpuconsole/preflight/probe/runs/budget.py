@@ -92,7 +92,7 @@ def refusal(size: int, runs: Sequence[Run]) -> str:
     """Return why a run at a batch size may not be, as far as others tell; "" where it may."""
     last = max(runs, key=lambda run: run["batch"])
     grows = max(1.0, size / last["batch"])
-    if last["seconds"] * grows > left_s():
+    if last["seconds"] * grows + last.get("later_s", 0.0) > left_s():
         return NO_TIME
     return NO_ROOM if linearity.peak(last) * grows > room_bytes() else ""
 

@@ -87,7 +87,8 @@ def other_sizes(run: Run, batch: Batch) -> bool:
     """Whether loaders of several batch sizes were used, and which one trains was not known."""
     if batch["how"] != "loader" or batch.get("value") or not run["own_batch"]:
         return False
-    return len({reader["own"] for reader in run["readers"] if reader.get("own")}) > 1
+    sizes = {reader["own"] for reader in run["readers"] if reader.get("own")}
+    return len(sizes.union(filter(None, run.get("own_sizes", ())))) > 1
 
 
 def in_one_batch(run: Run) -> int:

@@ -126,6 +126,11 @@ class Session(hooks.Session):
         raise NotImplementedError
 
     @property
+    def is_slow(self) -> bool:
+        """Whether a step takes so much that none is gone through after the first ones."""
+        return self.work() > STEP * self.cycles.seen
+
+    @property
     def passed_already(self) -> int:
         """Work that counts as done for epochs which are passed."""
         return 0
@@ -248,14 +253,14 @@ class Session(hooks.Session):
         """Answer for the first steps; whatever becomes of the rest of the run, that is final."""
         if not self.cycles.all_steps:
             self.finish()
-        until, is_slow = self.request.get("until"), self.work() > STEP * self.cycles.seen
+        until, is_slow = self.request.get("until"), self.is_slow
         self.first = self.answer()
         self.early = set(self.shapes)
         if until == 0:
             # It is held against a run that reported its first steps alone.
             self.channel.end({"run": self.first})
         self.first.update({"awaits": self.awaits, "unsaved": self.unsaved})
-        self.channel.say({"run": self.first})
+        self.channel.say({"run": {**self.first, "goes_on": True}})
         onward = self.onward = Onward(self.work, until, self.request.get("way"))
         self.answered_at = time.process_time()
         if is_slow:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 
 BROKEN = "The script broke off after step {}: {}. What would come later is not in this answer."
+NO_MEMORY, EXHAUSTED = "its memory was not enough", "ResourceExhausted"
+"""What is said of a script that broke off because Python, or Paddle, had no memory left."""
 PROGRAM = "program"
 """The key of the optimizers of static programs, which step within them."""
 
