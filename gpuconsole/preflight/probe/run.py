@@ -122,8 +122,7 @@ def main() -> None:
     if request.get("source"):
         project_copy.guard_links(request["source"])
     stand_in()
-    session = session_of(paddle, request, channel)
-    session.install()
+    (session := session_of(paddle, request, channel)).install()
     channel.reads = read_files.Reads(request)
     sys.addaudithook(channel.reads.heard)
     forking.install(request, channel, lambda asked: numbered(meta, asked))
