@@ -195,3 +195,28 @@ def test_definitions_without_end_are_given_up(write: Callable[..., Path]) -> Non
     start = time.process_time()
     assert "too long to follow" in analyse(path).estimate().unknowns[0].reason
     assert time.process_time() - start < BOUNDED_S
+
+
+def test_what_comes_after_a_training_and_is_too_long_to_follow_may_need_more(
+    scan: Callable[..., Analysis],
+) -> None:
+    """The steps that were followed do not tell how much the rest takes."""
+    text = (
+        "import paddle\n"
+        "net = paddle.nn.Linear(4, 4)\n"
+        "adam = paddle.optimizer.Adam(parameters=net.parameters())\n"
+        "for step in range(10):\n"
+        "    net(paddle.randn([2, 4])).sum().backward()\n"
+        "    adam.step()\n"
+        "    adam.clear_grad()\n"
+        "rows = []\n"
+        "for i in range({}):\n"
+        "    for j in range(1000):\n"
+        "        row = paddle.exp(paddle.ones([8]) * j)\n"
+        "    rows.append(paddle.ones([1000, 1000]))\n"
+        "paddle.stack(rows)\n"
+    )
+    assert scan(text.format(3)).estimate().memory is not None
+    told = scan(text.format(3000)).estimate()
+    assert told.memory is None
+    assert any("too much to follow" in unknown.reason for unknown in told.unknowns)

@@ -380,13 +380,22 @@ def of_first_steps(answer: Answer, again: Run, places: str) -> Answer:
     first = answer["runs"][0]
     early = first.get("early", 0)
     words = f"the memory changes with a number that only data gives (asked at {places})"
-    if 0 < early <= len(again["cycles"]) and linearity.unmoved(
-        linearity.upto(first, early), linearity.upto(again, early)
-    ):
+    steps, same = (linearity.upto(run_, early) for run_ in (first, again))
+    if not 0 < early <= len(again["cycles"]) or not linearity.unmoved(steps, same):
+        return {"error": fault("unsupported", f"Unsupported: {words}")}
+    before, *after = (linearity.peak(run_) for run_ in (steps, first, again))
+    if max(after) <= before * (1 + SLIGHTLY):
         runs = [linearity.upto(run_, early) for run_ in answer["runs"]]
         runs[0]["notes"].append(f"The peak of the first {early} steps: in what follows {words}.")
         return {"runs": runs}
-    return {"error": fault("unsupported", f"Unsupported: {words}")}
+    if max(after) > min(after) * (1 + SLIGHTLY):
+        # What follows needs more than these steps, and nothing tells how much.
+        return {"error": fault("unsupported", f"Unsupported: after the first steps {words}")}
+    for run_ in answer["runs"]:
+        # Nor is it shown that other numbers than these two move it as little.
+        run_["reached"] = "steps"
+    first["notes"].append(f"After the first steps {words}: with two of them hardly any.")
+    return answer
 
 
 def pair(small: Run, large: Run) -> list[Run]:

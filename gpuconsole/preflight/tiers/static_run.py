@@ -142,6 +142,9 @@ def _guarded(machine: Interpreter, script: source.Script) -> None:
         del scope
     except values.Stop:
         pass
+    except values.TooMuch as ended:
+        # The rest may need more than the training that was followed.
+        run.give_up(ended.unknown)
     except values.Blocked as blocked:
         run.block(blocked.unknown)
     except values.ShapeFault as fault:

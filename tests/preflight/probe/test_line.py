@@ -387,13 +387,34 @@ def test_a_run_with_other_numbers_that_the_clock_cut_is_no_change_of_memory(
 def test_numbers_that_change_what_follows_training_leave_the_answer_for_training(
     probe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = [steps(5, 10, 70, until=6, early=3), steps(5, 20, 70, until=6, early=3)]
-    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 10, 90, until=6)})
+    """What follows needs less, with any of the numbers."""
+    runs = [steps(5, 100, 70, until=6, early=3), steps(5, 200, 70, until=6, early=3)]
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 100, 90, until=6)})
     found = probe.with_other_numbers({"runs": runs}, io.StringIO())["runs"]
-    assert [one["sizes"] for one in found] == [[10] * 3, [20] * 3]
+    assert [one["sizes"] for one in found] == [[100] * 3, [200] * 3]
     (note,) = found[0]["notes"]
     assert note.startswith("The peak of the first 3 steps: ")
     assert "a.py:1" in note
+
+
+def test_what_follows_training_and_needs_more_with_some_numbers_leaves_no_answer(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [steps(5, 10, 70, until=6, early=3), steps(5, 20, 70, until=6, early=3)]
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 10, 90, until=6)})
+    error = probe.with_other_numbers({"runs": runs}, io.StringIO())["error"]
+    assert "after the first steps the memory changes with a number" in error["message"]
+
+
+def test_what_follows_training_counts_where_other_numbers_hardly_move_it(
+    probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its range is open upwards: a third number may move it more."""
+    runs = [steps(5, 10, 1000, until=6, early=3), steps(5, 20, 1000, until=6, early=3)]
+    monkeypatch.setattr(probe, "run", lambda *_: {"run": steps(5, 10, 1001, until=6)})
+    found = probe.with_other_numbers({"runs": runs}, io.StringIO())["runs"]
+    assert [1000 in one["sizes"] for one in found] == [True, True]
+    assert {one["reached"] for one in found} == {"steps"}
 
 
 def test_numbers_that_change_training_leave_no_answer(

@@ -527,6 +527,10 @@ class Blocked(Exception):  # noqa: N818 - a control signal, not an error
         self.unknown = unknown
 
 
+class TooMuch(Blocked):
+    """Following the script is given up for its length: what comes after that is not known."""
+
+
 class ShapeFault(Exception):  # noqa: N818 - the script's fault, not ours
     """Shapes that cannot go together, raised by an operator."""
 

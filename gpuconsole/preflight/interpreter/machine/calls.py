@@ -16,7 +16,6 @@ from gpuconsole.preflight.interpreter.domain import (
 from gpuconsole.preflight.interpreter.domain.dimensions import is_open
 from gpuconsole.preflight.interpreter.domain.values import (
     MISSING,
-    Blocked,
     BoundMethod,
     Function,
     More,
@@ -27,6 +26,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     Plain,
     Scope,
     ShapeFault,
+    TooMuch,
     Unknown,
     UserClass,
     Value,
@@ -422,7 +422,7 @@ def iterate(interp: Interpreter, value: Value) -> Iterator[Value]:
     if isinstance(value, (list, tuple, dict, set, frozenset, str, range)):
         for count, item in enumerate(value):
             if count >= MAX_ITEMS:
-                raise Blocked(interp.run.unknown("a loop is too long to follow"))
+                raise TooMuch(interp.run.unknown("a loop is too long to follow"))
             interp.tick()
             yield item
         return

@@ -16,6 +16,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
     More,
     Scope,
     ShapeFault,
+    TooMuch,
     UserRaise,
     Value,
     as_number,
@@ -230,7 +231,7 @@ def _for(interp: Interpreter, node: ast.For, scope: Scope) -> BlockExit | None:
                 return end if isinstance(end, Returned) else None
             break
         if iterations.count > MAX_LOOPS:
-            raise Blocked(run.unknown("a loop is too long to follow"))
+            raise TooMuch(run.unknown("a loop is too long to follow"))
     evaluation.fill(interp, scope)
     return interp.exec_block(node.orelse, scope)
 
@@ -441,7 +442,7 @@ def _while(interp: Interpreter, node: ast.While, scope: Scope) -> BlockExit | No
             return None
         if truth is None and (run.progress.cycles == cycles or run.progress.cycles >= CYCLES):
             return None
-    raise Blocked(run.unknown("a loop is too long to follow"))
+    raise TooMuch(run.unknown("a loop is too long to follow"))
 
 
 def _filled_up(interp: Interpreter, node: ast.While, scope: Scope) -> bool:

@@ -14,11 +14,11 @@ from weakref import ref
 
 from gpuconsole.preflight.interpreter.domain import exposed, lengths
 from gpuconsole.preflight.interpreter.domain.values import (
-    Blocked,
     Function,
     More,
     Native,
     Scope,
+    TooMuch,
     UserRaise,
     Value,
 )
@@ -233,7 +233,7 @@ def _step_while(interp: Interpreter, node: ast.While, scope: Scope) -> Steps:
             why = interp.run.unknown("how often a loop of a generator repeats", test)
             yield More(why.file, why.line, why.reason, why.root, lengths.of_unknown(why))
             return None
-    raise Blocked(interp.run.unknown("a loop is too long to follow"))
+    raise TooMuch(interp.run.unknown("a loop is too long to follow"))
 
 
 def _step_if(interp: Interpreter, node: ast.If, scope: Scope) -> Steps:

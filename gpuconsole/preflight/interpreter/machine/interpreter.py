@@ -9,10 +9,10 @@ from pathlib import Path
 from gpuconsole.core.wording import msg
 from gpuconsole.preflight.interpreter.domain import join, traversal_cost
 from gpuconsole.preflight.interpreter.domain.values import (
-    Blocked,
     Namespace,
     Scope,
     Stop,
+    TooMuch,
     Unknown,
     UserClass,
     Value,
@@ -112,7 +112,7 @@ class Interpreter:
         run.steps += cost
         self.check_at = run.steps + CHECK_STEPS
         if run.steps + TENSOR_STEPS * len(run.tape.ledger.sizes) > run.most_steps:
-            raise Blocked(run.unknown("the script does too much to follow within the budget"))
+            raise TooMuch(run.unknown("the script does too much to follow within the budget"))
         if run.findings.blocking is not None and run.steps > run.blocked_at + run.steps_on:
             raise Stop
 
@@ -128,7 +128,7 @@ class Interpreter:
     def check_depth(self) -> None:
         """Give the run up where calls and imports are nested too deep."""
         if self.depth >= MAX_CALL_DEPTH:
-            raise Blocked(self.run.unknown("calls are nested too deep to follow"))
+            raise TooMuch(self.run.unknown("calls are nested too deep to follow"))
 
     def in_scope(self, scope: Scope, work: Callable[[], Value]) -> Value:
         """Do something with `scope` as the place that `globals()` and `eval()` see."""

@@ -305,7 +305,9 @@ class Session(hooks.Session):
         or for some `steps`."""
         if self.at_end:
             return "end"
-        return "epoch" if len(self.walked) > 1 else "steps"
+        # What comes after a training is no further epoch of it.
+        cut = self.onward is not None and self.onward.is_after and self.onward.spent
+        return "epoch" if len(self.walked) > 1 and not cut else "steps"
 
     @property
     def awaited(self) -> int:

@@ -36,7 +36,7 @@ PASSED = 40_000
 """Work for epochs that are passed with a step each, where an evaluation may be ahead."""
 AWAITED = 160_000
 """The same where a loader was made that gave no batch yet."""
-AFTER = 80_000
+AFTER = 320_000
 """Work for what comes after a training, until the next one steps or the script ends."""
 MOST = 100
 """Cycles of one training after the first ones, at most."""
@@ -178,8 +178,12 @@ class Onward:
     @property
     def spent(self) -> bool:
         """Whether the work for this training, or for what comes after it, was done."""
-        after = self.leaving and not self.passing
-        return self.work() - self.began > (AFTER if after else 2 * LONGEST)
+        return self.work() - self.began > (AFTER if self.is_after else 2 * LONGEST)
+
+    @property
+    def is_after(self) -> bool:
+        """Whether what comes after a training is gone through."""
+        return self.leaving and not self.passing
 
     def _as_told(self, what: str, seen: int) -> bool:
         # An epoch that was cut there may have ended by itself here.
