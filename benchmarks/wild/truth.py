@@ -27,12 +27,14 @@ import inspect
 import itertools
 import json
 import math
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,6 +62,10 @@ STEPS = 3
 SETTLE_S = 0.5
 """How long each batch waits before the script has it, so that its loader reads ahead as far as it
 goes: beside other work pictures are decoded slowly, and what waits would be left to chance."""
+CALM_S, CALM_NS, MOST_CALM_S = 0.1, 2_000_000, 60.0
+"""How long nothing of the process may run for more than so many nanoseconds until its loader is
+taken to have read ahead, and how long that is waited for: on a busy machine half a second is not
+enough."""
 OWN_SIZES = -1
 """What says that no loader gets another batch size."""
 MANY = 10**9
@@ -231,7 +237,7 @@ def child() -> None:
     vars(harness)["STEPS"] = int(os.environ[WANTED])
     # Scripts do not sleep here; the harness does, until a loader has read ahead.
     clock = vars(harness)["time"] = ModuleType("time")
-    vars(clock).update(vars(time))
+    vars(clock).update(vars(time), sleep=functools.partial(until_calm, time.sleep))
     workdir, chdir = os.environ[WORKDIR], os.chdir
     # The harness goes to the script's folder; its user starts it in another.
     vars(os)["chdir"] = lambda _: chdir(workdir)
@@ -252,6 +258,31 @@ def child() -> None:
         readers = importlib.import_module("paddle.io.dataloader.dataloader_iter")
         cut_epochs(readers._DataLoaderIterBase, paddle.io.DataLoader, int(os.environ[EPOCH]))
     harness.main()
+
+
+def until_calm(sleep: Callable[[float], object], seconds: float) -> None:
+    """Wait for some seconds, and on until loaders have read ahead: no other thread of this process
+    or of its children runs, or waits for a processor."""
+    sleep(seconds)
+    ends, before = time.monotonic() + MOST_CALM_S, _work_ns()
+    while time.monotonic() < ends:
+        sleep(CALM_S)
+        after = _work_ns()
+        if after - before < CALM_NS:
+            return
+        before = after
+
+
+def _work_ns() -> int:
+    """Return the nanoseconds that other threads have run, and waited for a processor."""
+    own = str(threading.get_native_id())
+    total = 0
+    for process in ("self", *(str(child.pid) for child in multiprocessing.active_children())):
+        for thread in Path("/proc", process, "task").glob("*/schedstat"):
+            if thread.parent.name != own:
+                with contextlib.suppress(OSError, ValueError):
+                    total += sum(map(int, thread.read_text("ascii").split()[:2]))
+    return total
 
 
 class Peak:

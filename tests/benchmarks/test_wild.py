@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import wave
 import zipfile
@@ -1170,3 +1171,19 @@ def test_loaders_keep_their_sizes_where_none_is_measured() -> None:
         init(None, num_workers=4)
         init(None, num_workers=4)
     assert made == [("replaced", 4), ("whole", 0), ("whole", 0), ("whole", 0)]
+
+
+def test_a_batch_waits_until_nothing_else_of_the_process_runs() -> None:
+    """A loader that a busy machine slows down reads ahead as far as on an idle one."""
+    ready = threading.Event()
+
+    def read_ahead() -> None:
+        while time.thread_time() < 0.5:
+            pass
+        ready.set()
+
+    reader = threading.Thread(target=read_ahead)
+    reader.start()
+    truth.until_calm(time.sleep, 0.0)
+    assert ready.is_set()
+    reader.join()
