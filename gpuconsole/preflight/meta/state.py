@@ -125,6 +125,10 @@ class State:
         self.hooks: list[Packing] = []
         """Functions that pack and unpack what operators save for their backward pass."""
         self.choices: dict[str, int] = {}
+        self.tests: dict[str, None] = {}
+        """Where the script tested data that is unknown, the latest last."""
+        self.turned: frozenset[str] = frozenset()
+        """Which of these tests have the other answer in this run."""
         self.flags: set[str] = set()
         self.numbers_at: dict[str, None] = {}
         """Where the script asked for some that may become lengths, in order."""

@@ -61,6 +61,8 @@ class Change(Likeness, total=False):
     number: int
     part: int
     counts: str
+    turned: list[str]
+    """Tests of unknown data that have the other answer, by their places."""
 
 
 class Summary(TypedDict, total=False):
@@ -192,6 +194,8 @@ class Fault(TypedDict, total=False):
     line: int
     wordless: bool
     output: str
+    tests: list[str]
+    """Where data that is unknown was tested before, the latest last."""
 
 
 class Document(TypedDict):

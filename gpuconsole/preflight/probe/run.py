@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from .runs import forking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
 
     from .documents import Answer, Fault, Request
     from .runs.read_files import Reads
     from .training import device_peaks, hooks
 
+MOST_TESTS = 20
+"""Places of tests that are reported with an error."""
 LONGEST_WHY = 200
 """Characters of an error that are reported where the script broke off after its first steps."""
 
@@ -34,6 +36,8 @@ class Channel:
         os.set_inheritable(self.out.fileno(), False)
         os.dup2(2, 1)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        self.tests: Callable[[], Iterable[str]] | None = None
+        """Returns where unknown data was tested, if tensors have none."""
         self.place = 0
         """Which of the runs of one start this is."""
         self.told: int | None = None
@@ -87,10 +91,17 @@ class Channel:
         self.say({"progress": share, "stage": stage})
 
     def fail(
-        self, kind: str, message: str, file: str = "", line: int = 0, wordless: bool = False
+        self,
+        kind: str,
+        message: str,
+        file: str = "",
+        line: int = 0,
+        wordless: bool = False,
     ) -> None:
         """End with an error; a wordless one has its reason in what the script printed last."""
         error: Fault = {"kind": kind, "message": message, "file": file, "line": line}
+        if self.tests is not None:
+            error["tests"] = list(self.tests())[-MOST_TESTS:]
         if wordless:
             error["wordless"] = True
         self.end({"error": error})
@@ -127,7 +138,7 @@ def main() -> None:
     sys.addaudithook(channel.reads.heard)
     forking.install(request, channel, lambda asked: numbered(meta, asked))
     if meta is not None:
-        meta.state.STATE.at_first_operator(forking.begun)
+        watch_state(meta, channel)
     try:
         start(script, request)
     except SystemExit as left:
@@ -147,6 +158,12 @@ def main() -> None:
         failure = blame.failure(first, meta, request["root"])
         channel.fail(*failure, *blame.place(first, request["root"]))
     session.ended()
+
+
+def watch_state(meta: ModuleType, channel: Channel) -> None:
+    """Let a run without data divide at its first operator, and tell of its tests where it fails."""
+    meta.state.STATE.at_first_operator(forking.begun)
+    channel.tests = lambda: meta.state.STATE.tests
 
 
 def replacements(
@@ -212,6 +229,7 @@ def numbered(meta: ModuleType | None, request: Request) -> None:
         return
     meta.state.STATE.number = request.get("number", 1)
     meta.state.STATE.counts = request.get("counts", "")
+    meta.state.STATE.turned = frozenset(request.get("turned") or ())
     part = request.get("part")
     meta.state.STATE.part = fractions.Fraction(1, part) if part else None
 

@@ -581,3 +581,39 @@ def test_a_script_may_check_that_paddle_is_installed(tmp_path: Path) -> None:
     script.write_text("import paddle\npaddle.utils.run_check()\n" + COUNTED.format(line="pass"))
     answer = probed(script)
     assert [one["batch"] for one in answer["document"]["runs"]] == [16, 32]
+
+
+TESTED = """
+import paddle
+net = paddle.nn.Linear(8, 4)
+adam = paddle.optimizer.Adam(parameters=net.parameters())
+for (x,) in paddle.io.DataLoader(paddle.io.TensorDataset([paddle.randn([640, 8])]), batch_size=64):
+    loss = net(x).square().mean()
+    loss.backward()
+    adam.step()
+    adam.clear_grad()
+    if {first} and bool((net(x) > 9).any()):
+        {within}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "within", "answered"),
+    [
+        ("True", "paddle.ones([3, 1]) + paddle.ones([5, 1])", True),
+        ("bool((x > 9).any())", "raise ValueError('diverged')", True),
+        ("not bool((x > 9).any())", "pass\n    paddle.ones([3, 1]) + paddle.ones([5, 1])", False),
+    ],
+)
+def test_a_script_that_fails_after_a_test_of_data_is_run_with_the_other_answer(
+    tmp_path: Path, first: str, within: str, answered: bool
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TESTED.format(first=first, within=within))
+    answer = said(probe_request.build(None, script, mode="meta", backend="cpu"))
+    assert ("document" in answer) == answered
+    if answered:
+        notes = answer["document"]["runs"][0]["notes"]
+        assert any("the other answer" in note for note in notes)
+    else:
+        assert "Broadcast" in answer["error"]["message"]

@@ -42,6 +42,8 @@ COUNTED = {"cast", "reshape", "squeeze", "scale", "add", "subtract", "multiply",
 """Operators that make a count of counts."""
 SIZES = {"shape", "shape64", "numel"}
 """Operators that tell sizes."""
+LIBRARY = "a library"
+"""Where code runs that is none of the script's."""
 BRANCHES = ("bool",)
 WATCHED = ("item", "bool", "format")
 """What is asked of floats and needs no second run: it becomes a `Number`, a choice or a text."""
@@ -147,6 +149,7 @@ def value(tensor: Tensor, what: str, root: str) -> ndarray:
     if what in BRANCHES:
         stays = early_exits.here(os.path.join(os.path.abspath(root), ""))
         nothing = nothing if stays is None else not stays
+        nothing = tested(where(root), nothing)
         STATE.choice(f"{place(root)}a test of unknown data is {not nothing}")
     array = known.plausible(tensor)
     if nothing:
@@ -207,7 +210,17 @@ def noted(root: str) -> None:
 
 def where(root: str) -> str:
     """Return file and line of the script's own code that is running, or that a library is."""
-    return place(root).rstrip(": ") or "a library"
+    return place(root).rstrip(": ") or LIBRARY
+
+
+def tested(at: str, answer: bool) -> bool:
+    """Note a test of unknown data; return its answer, the other one where the run before ended with
+    an error after it."""
+    if at == LIBRARY:
+        return answer
+    STATE.tests.pop(at, None)
+    STATE.tests[at] = None
+    return answer != (at in STATE.turned)
 
 
 def made(number: int, root: str) -> int:

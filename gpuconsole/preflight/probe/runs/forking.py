@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 DOUBLE = "double"
 """The next size is twice the script's own, which the first run tells."""
-CHANGED = ("size", "until", "whole", "drawn", "way", "trains", "batch", "number", "part", "counts")
+CHANGED = ("size", "until", "whole", "drawn", "way", "trains", "batch", "number", "part", "counts",
+           "turned")  # fmt: skip
 """What requests of one start may differ in; of `batch` only the value."""
 OPEN = "as long as it can be"
 """How choices of the meta tier end where only data tells a length."""
