@@ -13,6 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from .notes import LATER_MEMORY
 from .runs import budget, forking, linearity, read_files, starts
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ ROUNDED = 1.25
 LATER = "The peak comes after the first {} steps: {} were followed."
 KILLED = (-9, 137)
 """How a process ends that the system or its sandbox killed for its memory."""
-LATER_MEMORY = "What comes after the first steps takes more memory than there is here."
 SHORTER = "With another batch size the script was not followed as far: only its own is reported."
 LONGEST_S = 240.0
 """Longest expected run at the script's own batch, where smaller ones do not tell its memory."""

@@ -5,6 +5,11 @@ from __future__ import annotations
 MOST = 20
 _NOTES: dict[object, str] = {}
 
+LATER_MEMORY = "What comes after the first steps takes more memory than there is here."
+UNENDING = (
+    "Unsupported: an evaluation keeps {:.2f} MiB of each batch, and how many there are is not known"
+)
+"""Said of an evaluation that is left before its end."""
 GROWS = "memory still grows at step"
 """Said of a script that holds more after each step: no measurement of a few steps tells how much it
 takes."""

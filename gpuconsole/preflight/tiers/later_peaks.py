@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
@@ -48,13 +48,13 @@ class Later:
             return 0.0
         if len(self.points) == 1:
             return self.points[0].rise
-        first, train, other = (self._at(batch, part) for part in (_first, _train, _other))
+        first, train, other = (self._at(batch, part) for part in ("first", "train", "other"))
         return max(0.0, train - first, other - first)
 
     def beside(self, batch: int) -> float:
         """Return the bytes that may come beside these, where runs do not say how they grow: as
         many for each sample as at the batch size that is known."""
-        if not self.is_unsure or not self.points:
+        if not self.is_unsure:
             return 0.0
         largest = self.points[-1]
         share = batch / largest.batch if largest.batch else 1.0
@@ -69,28 +69,16 @@ class Later:
             return False
         alone = len(self.points) == 1 and self.others
         return alone or any(
-            part(many) < EQUAL * part(few)
+            many.train < EQUAL * few.train or many.other < EQUAL * few.other
             for few, many in pairwise(self.points)
-            for part in (_train, _other)
         )
 
-    def _at(self, batch: int, part: Callable[[Peaks], float]) -> float:
+    def _at(self, batch: int, part: str) -> float:
         pairs = list(pairwise(self.points))
         few, many = next((pair for pair in pairs if batch <= pair[1].batch), pairs[-1])
-        low, high = part(few), max(part(few), part(many))
-        return low + (high - low) * (batch - few.batch) / (many.batch - few.batch)
-
-
-def _first(peaks: Peaks) -> float:
-    return peaks.first
-
-
-def _train(peaks: Peaks) -> float:
-    return peaks.train
-
-
-def _other(peaks: Peaks) -> float:
-    return peaks.other
+        low: float = getattr(few, part)
+        rise: float = max(0.0, getattr(many, part) - low)
+        return low + rise * (batch - few.batch) / (many.batch - few.batch)
 
 
 def later(runs: Sequence[Mapping[str, object]]) -> Later:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...probe.notes import note
+from ...probe.notes import UNENDING, note
 from ...probe.training.run_length import LEAST
 from ..ledger import Block, Ledger
 from .host_arrays import Lengthened
@@ -25,9 +25,6 @@ FEWEST = 11
 """Batches after which it is left at the earliest: a smaller prime divides many a size."""
 UNKNOWN = 1000
 """Batches that an epoch of unknown length may have, to tell if what is kept of each matters."""
-UNENDING = (
-    "Unsupported: an evaluation keeps {:.2f} MiB of each batch, and how many there are is not known"
-)
 OPEN = (
     "An evaluation keeps {:.2f} MiB of each of its {} batches, of which {} were followed: twice as "
     "much is allowed for each of the others, as if they were put together at the end."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ..notes import GROWS
@@ -66,7 +67,7 @@ class OwnTime:
         return max(0.0, self.all_s - max(0.0, waited))
 
 
-class Session(hooks.Session):
+class Session(hooks.Session, ABC):
     """One run of the script."""
 
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
@@ -96,34 +97,34 @@ class Session(hooks.Session):
 
     # -- what a tier tells
 
+    @abstractmethod
     def work(self) -> int:
         """Return how much was done since the run began, in the units of `run_length`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def memory(self) -> tuple[int, int]:
         """Return the most bytes that were held until now, and those that are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self) -> Run:
         """Return what was recorded so far."""
-        raise NotImplementedError
 
+    @abstractmethod
     def goes_on(self, onward: Onward) -> None:
         """The first steps are answered, and the run goes on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def watch_time(self, passed: OwnTime) -> None:
         """End the run once its time is over; in a thread of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_spent(self, onward: Onward) -> bool:
         """Tell whether the run may not go on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, until: int | None = None) -> None:
         """Send what was recorded and leave; `until`: the cycle with which the run ends. Without one
         the script itself has ended, within the cycle after the last."""
-        raise NotImplementedError
 
     @property
     def is_slow(self) -> bool:
@@ -162,9 +163,9 @@ class Session(hooks.Session):
             return goes_on
         return goes_on and not self.onward.cuts(epoch.batches - 1, self.cycles.seen)
 
+    @abstractmethod
     def keeps(self, reader: int) -> bool:
         """Tell whether an epoch that evaluates keeps something of each batch, and so goes on."""
-        raise NotImplementedError
 
     @property
     def walked_readers(self) -> list[int]:

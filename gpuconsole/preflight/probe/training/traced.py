@@ -9,6 +9,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from ..notes import LATER_MEMORY, UNENDING
+from ..runs import budget
 from . import allocator_events, going_on, hooks, watched_loops
 from .run_length import LEAST, STEP, rises
 
@@ -19,18 +21,12 @@ if TYPE_CHECKING:
     from ..run import Channel
     from .run_length import Onward
 
-LATER_S = 15.0
-"""Time after the first steps in which a run goes on."""
 LOOKED_S = 0.1
 """How often that is looked at, in seconds."""
 WORK_S = 40_000
 """What a second of a processor counts as, in the units of `run_length`."""
 TURN = 1000
 """What a batch, or a network that is run, counts as in a loop that may repeat itself."""
-MEMORY = "What comes after the first steps takes more memory than there is here."
-UNENDING = (
-    "Unsupported: an evaluation keeps {:.2f} MiB of each batch, and how many there are is not known"
-)
 
 # A script may replace them.
 _processor_s, _clock_s, _pause = time.process_time, time.monotonic, threading.Event
@@ -143,16 +139,13 @@ class Session(going_on.Session):
     def watch_time(self, passed: going_on.OwnTime) -> None:
         """End the run once its time is over, or its work is done."""
         try:
-            most_s, pause = self.request.get("later_s", LATER_S), _pause()
-            while _clock_s() - self.later_began < most_s and not self._is_done():
+            most_s, pause = self.request.get("later_s", budget.LATER_S), _pause()
+            while passed.all_s < most_s and not (self.onward and self.is_spent(self.onward)):
                 pause.wait(LOOKED_S)
             self.finish()
         except BaseException:
             # The first steps are answered.
             os._exit(0)
-
-    def _is_done(self) -> bool:
-        return self.onward is not None and self.onward.spent
 
     def is_spent(self, onward: Onward) -> bool:
         """Tell whether the run may not go on."""
@@ -213,7 +206,7 @@ class Session(going_on.Session):
         if self.onward is not None:
             self.broken = True
             if why == hooks.NO_MEMORY or hooks.EXHAUSTED in why:
-                self.channel.fail("memory", MEMORY)
+                self.channel.fail("memory", LATER_MEMORY)
             self.first["notes"].append(hooks.BROKEN.format(self.cycles.seen, why))
         super().broke(why)
 
