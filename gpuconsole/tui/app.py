@@ -271,7 +271,7 @@ class ConsoleApp(TypeAhead):
         if large and not self.paused:
             hosts, painted = self.viewed.snapshot().hosts, self._painted
             for first in range(0, len(hosts), AT_ONCE):
-                self._gallery.look_ahead(hosts[first : first + AT_ONCE])
+                self._gallery.look_ahead(hosts[first : first + AT_ONCE], first)
                 await asyncio.sleep(0)
                 if self._painted is not painted:
                     # Something else called for a paint, of hosts that are newer than these.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 from typing import NamedTuple
@@ -19,9 +19,6 @@ from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job, JobState
 from gpuconsole.core.util.lazy_dataclass import dataclass
-
-COLDEST_C = float("-inf")
-"""Colder than any device; means that there is no temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,6 @@ class HostSums(NamedTuple):
     memory_sum: float
     memory_known: int
     worst: Condition
-    hottest_c: float | None
     free_gib: tuple[int, ...] = ()
     """The size of each free device, in GiB."""
 
@@ -173,21 +169,18 @@ class Gallery:
     """Makes pictures, remembering what did not change since the last one."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, Host] = {}
-        self._sums: dict[str, HostSums] = {}
-        self._ahead: dict[str, tuple[Host, HostSums]] = {}
+        self._hosts: list[Host | None] = []
+        """What was summed up last, by its place in the fleet."""
+        self._sums: list[HostSums] = []
         self._jobs: tuple[Job, ...] = ()
         self._owners: dict[str, Job] = {}
         self._users: dict[str, str] = {}
         self._counts = (0, 0)
 
-    def look_ahead(self, hosts: Iterable[Host]) -> None:
-        """Sum up hosts for the next picture, which then has to do so only where they have changed
-        since."""
-        summed = self._hosts
-        for host in hosts:
-            if summed.get(host.name) is not host:
-                self._ahead[host.name] = host, sums_of(host)
+    def look_ahead(self, hosts: Sequence[Host], first: int = 0) -> None:
+        """Sum up the hosts of the fleet from a place on, which the next picture then has to do only
+        where they have changed since."""
+        self._sum_up(hosts, first)
 
     def picture(self, snapshot: FleetSnapshot, jobs: tuple[Job, ...], now: float) -> Picture:
         """Return the picture of this moment."""
@@ -203,25 +196,25 @@ class Gallery:
             self._users = {uuid: job.user for uuid, job in self._owners.items()}
             waiting = sum(job.state in (JobState.QUEUED, JobState.HELD) for job in jobs)
             self._counts = waiting, sum(job.state.active for job in jobs)
-        self._sum_up(snapshot)
-        totals = Totals.of(self._sums.values())
-        free = Counter(chain.from_iterable(sums.free_gib for sums in self._sums.values()))
+        hosts = snapshot.hosts
+        self._sum_up(hosts, 0)
+        del self._hosts[len(hosts) :], self._sums[len(hosts) :]
+        sums = dict(zip([host.name for host in hosts], self._sums, strict=True))
+        free = Counter(chain.from_iterable([each.free_gib for each in self._sums]))
         return Picture(
-            snapshot, jobs, now, totals, self._owners, self._users, self._sums,
+            snapshot, jobs, now, Totals.of(self._sums), self._owners, self._users, sums,
             tuple(sorted(free.items(), reverse=True)), *self._counts,
         )  # fmt: skip
 
-    def _sum_up(self, snapshot: FleetSnapshot) -> None:
-        summed, sums, ahead = self._hosts, self._sums, self._ahead
-        self._hosts, self._sums, self._ahead = {}, {}, {}
-        for host in snapshot.hosts:
-            name = host.name
-            self._hosts[name] = host
-            looked_at = ahead.get(name)
-            if looked_at is not None and looked_at[0] is host:
-                self._sums[name] = looked_at[1]
-            else:
-                self._sums[name] = sums[name] if summed.get(name) is host else sums_of(host)
+    def _sum_up(self, hosts: Sequence[Host], first: int) -> None:
+        summed, sums = self._hosts, self._sums
+        new = first + len(hosts) - len(summed)
+        if new > 0:
+            summed += [None] * new
+            sums += [_NO_SUMS] * new
+        for place, host in enumerate(hosts, first):
+            if summed[place] is not host:
+                summed[place], sums[place] = host, sums_of(host)
 
 
 def sums_of(host: Host) -> HostSums:
@@ -238,7 +231,7 @@ def sums_of(host: Host) -> HostSums:
     count = len(host.devices)
     busy = idle = bad = work_known = held_known = 0
     power = work = share = 0.0
-    hottest, slowed = COLDEST_C, False
+    slowed = False
     sizes: list[int] = []
     for device in host.devices:
         if device.throttle and not SLOWING.isdisjoint(device.throttle):
@@ -270,21 +263,22 @@ def sums_of(host: Host) -> HostSums:
             held_known += 1
         if watts := device.power_w:
             power += watts
-        if (heat := device.temperature_c) is not None and heat > hottest:
-            hottest = heat
     worst = Condition.FAULT if bad else Condition.THROTTLED if slowed else Condition.OK
     if not up and not bad:
         worst = Condition.STALE
     return HostSums(
         int(up), 0, count, busy, idle if up else 0, bad, power, work, work_known, 100.0 * share,
-        held_known, worst, None if hottest == COLDEST_C else hottest, tuple(sizes),
+        held_known, worst, tuple(sizes),
     )  # fmt: skip
 
 
 def _sums_when_down(count: int, *, asleep: bool) -> HostSums:
     condition = Condition.ASLEEP if asleep else Condition.DOWN
     down, bad = (0, 0) if asleep else (1, count)
-    return HostSums(0, down, count, 0, 0, bad, 0.0, 0.0, 0, 0.0, 0, condition, None)
+    return HostSums(0, down, count, 0, 0, bad, 0.0, 0.0, 0, 0.0, 0, condition)
+
+
+_NO_SUMS = _sums_when_down(0, asleep=True)
 
 
 def plain_sums(host: Host) -> HostSums | None:
@@ -292,29 +286,42 @@ def plain_sums(host: Host) -> HostSums | None:
     every host. None for others."""
     busy = 0
     power = work = share = 0.0
-    hottest = COLDEST_C
-    sizes: list[int] = []
-    for device in host.devices:
-        load, held = device.utilization, device.memory_used_mib
-        total = device.memory_total_mib
-        if (
-            device.throttle or device.xid or device.ecc_uncorrected or device.lost or device.error
-            or device.health or device.remap_failed or device.mig
-            or load is None or held is None or not total
-        ):  # fmt: skip
-            return None
-        if device.processes or load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB:
-            busy += 1
-        else:
-            sizes.append(round(total / 1024))
-        work += load
-        share += held / total
-        power += device.power_w or 0.0
-        heat = device.temperature_c
-        if heat is not None and heat > hottest:
-            hottest = heat
+    sizes: tuple[int, ...] = ()
+    try:
+        for device in host.devices:
+            if (
+                device.throttle or device.xid or device.ecc_uncorrected or device.lost
+                or device.error or device.health or device.remap_failed or device.mig
+            ):  # fmt: skip
+                return None
+            load, held = device.utilization, device.memory_used_mib
+            work += load  # type: ignore[operator]
+            share += held / device.memory_total_mib  # type: ignore[operator]
+            power += device.power_w or 0.0
+            if device.processes or load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB:  # type: ignore[operator]
+                busy += 1
+            else:
+                sizes += (round(device.memory_total_mib / 1024),)  # type: ignore[operator]
+    except (TypeError, ZeroDivisionError):
+        # A figure is not reported. To ask for each of them takes longer.
+        return None
     count = len(host.devices)
-    return HostSums(
-        1, 0, count, busy, count - busy, 0, power, work, count, 100.0 * share, count,
-        Condition.OK, None if hottest == COLDEST_C else hottest, tuple(sizes),
+    # As `HostSums(...)`, which takes as long as a third of the loop.
+    return _new(
+        HostSums,
+        (1, 0, count, busy, count - busy, 0, power, work, count, 100.0 * share, count,
+         Condition.OK, sizes),
     )  # fmt: skip
+
+
+_new = tuple.__new__
+
+
+def hottest_c(host: Host) -> float | None:
+    """Return the highest temperature of a host's devices; None where none tells."""
+    heats = [
+        device.temperature_c
+        for device in host.devices
+        if device.temperature_c is not None and (not device.divided or is_faulty(device))
+    ]
+    return None if host.state is HostState.DOWN else max(heats, default=None)

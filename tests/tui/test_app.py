@@ -40,9 +40,9 @@ async def test_a_large_fleet_is_summed_up_a_few_hosts_at_a_time(
     looked: list[list[str]] = []
     look_ahead = Gallery.look_ahead
 
-    def noted(gallery: Gallery, hosts: Sequence[Host]) -> None:
+    def noted(gallery: Gallery, hosts: Sequence[Host], first: int = 0) -> None:
         looked.append([host.name for host in hosts])
-        look_ahead(gallery, hosts)
+        look_ahead(gallery, hosts, first)
         asyncio.get_running_loop().call_soon(looked.append, ["others"])
 
     monkeypatch.setattr(Gallery, "look_ahead", noted)

@@ -28,7 +28,7 @@ from gpuconsole.core.history import DeviceMetric
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.owners import NO_USER, Owners
 from gpuconsole.tui.render.text_cells import Piece
-from gpuconsole.tui.snapshot import HostSums, Picture
+from gpuconsole.tui.snapshot import HostSums, Picture, hottest_c
 from gpuconsole.tui.style.styles import FREE, Ink
 
 Code = TypeVar("Code")
@@ -186,12 +186,13 @@ def host_codes(
     Under `owner` the user who has most of its devices.
     """
     frees, step_of = metric.frees, _OF_SUMS.get(metric.name)
+    sums_of_host, well = picture.of_host, Condition.OK
     codes: list[int] = []
     for host in hosts:
-        sums = picture.of_host(host)
+        sums = sums_of_host(host)
         if lit and any(device.uuid in lit for device in host.devices):
             codes.append(LIT)
-        elif sums.worst is not Condition.OK:
+        elif sums.worst is not well:
             codes.append(_TROUBLE[sums.worst])
         elif frees and sums.free == sums.devices > 0:
             codes.append(FREE)
@@ -211,7 +212,6 @@ def _work_of_host(sums: HostSums) -> int | None:
 _OF_SUMS: Mapping[str, Callable[[HostSums], int | None]] = {
     "utilisation": _work_of_host,
     "memory": lambda sums: level(sums.memory),
-    "temperature": lambda sums: heat_level(sums.hottest_c),
 }
 """The step of a host under those metrics that its sums tell."""
 
@@ -220,6 +220,9 @@ def _code_of_devices(picture: Picture, host: Host, metric: Metric, owners: Owner
     if metric.name == "owner":
         slot = owners.most(picture.user_name(device) for device in host.devices)
         return 0 if slot == NO_USER else OWNER + slot
+    if metric.name == "temperature":
+        hottest = heat_level(hottest_c(host))
+        return UNTOLD if hottest is None else hottest
     steps = [step for device in host.devices if (step := metric.level(device)) is not None]
     if metric.name == "free":
         return max(steps, default=UNTOLD)

@@ -18,7 +18,7 @@ from gpuconsole.tui.render.fleet_map.layout import Density, Layout, Row, Shown
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells, Metric, device_codes, host_codes
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.text_cells import Piece, fit
-from gpuconsole.tui.snapshot import HostSums, Picture, Totals
+from gpuconsole.tui.snapshot import HostSums, Picture, Totals, hottest_c
 from gpuconsole.tui.style.styles import Ink
 
 _UNDERLINE = Style(underline=True)
@@ -150,7 +150,8 @@ def _host_line(view: MapView, host: Host) -> list[Piece]:
     room, model_room, owner_room = _host_widths(view.width)
     codes = device_codes(picture, host, BY_NAME[view.metric], view.owners, view.lit)
     cells = _merged([view.cells.one[code] for code in codes[:room]])
-    hottest = "n/a" if sums.hottest_c is None else f"{sums.hottest_c:.0f}"
+    heat = hottest_c(host)
+    hottest = "n/a" if heat is None else f"{heat:.0f}"
     figures = (
         f" {_percent(sums.utilization):>5} {_percent(sums.memory):>5}"
         f" {hottest:>4} {sums.power_w:>6.0f} {sums.free:>4}  "
