@@ -13,7 +13,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Literal
 
 from gpuconsole.core.fleet import Host
@@ -35,8 +34,6 @@ _SLACK = 1.125
 """Columns may grow so much beyond their size before their old end is cut off at once."""
 _SPREAD = 0.6180339887
 """Golden: turns of neighbours lie far apart."""
-_ALWAYS = math.inf, -math.inf
-"""No time lies in it: what is due always."""
 _HOLDS = 2.5
 """A sample is valid for so many sampling intervals if the next one is missing."""
 
@@ -45,7 +42,6 @@ _HOST: tuple[HostMetric, ...] = ("cpu_percent", "memory_used_mib")
 _DEVICE: tuple[DeviceMetric, ...] = (
     "utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz",
 )  # fmt: skip
-_of_host, _of_device = attrgetter(*_HOST), attrgetter(*_DEVICE)
 _PARTS = 3
 """A summary is least, mean and most."""
 
@@ -152,6 +148,11 @@ class _Rows:
         """Return a column of the rows from `start` to before `stop`."""
         return self.cells[start * self.width + place : stop * self.width : self.width]
 
+    def rows(self, start: int) -> Iterator[list[float]]:
+        """Yield the rows from `start` on."""
+        cells, width = self.cells[start * self.width :].tolist(), self.width
+        return (cells[at : at + width] for at in range(0, len(cells), width))
+
     def laid_out(self, places: Sequence[int | None]) -> _Rows:
         """Return the rows with these columns; one that is None knows nothing of the past."""
         rows, count = _Rows(len(places)), len(self.times)
@@ -186,9 +187,13 @@ class _Track:
         bucket = _bucket_s(every_s)
         if self.fine.times and at // bucket != self.newest // bucket:
             self._summarise(bucket)
-        figures = list(_of_host(host.facts))
+        facts = host.facts
+        figures = [facts.cpu_percent, facts.memory_used_mib]
         for device in host.devices:
-            figures += _of_device(device)
+            figures += (
+                device.utilization, device.memory_used_mib, device.temperature_c, device.power_w,
+                device.sm_clock_mhz,
+            )  # fmt: skip
         self.newest = at
         self.fine.add(at, [math.nan if figure is None else figure for figure in figures])
         self._bucket_from = max(0, self._bucket_from - self.fine.cut(int(FINE_S / every_s)))
@@ -211,12 +216,11 @@ class _Track:
         fine = self.fine
         start, self._bucket_from = self._bucket_from, len(fine.times)
         row: list[float] = []
-        for place in range(fine.width):
-            figures: Sequence[float] = fine.column(place, start, len(fine.times))
+        for figures in zip(*fine.rows(start), strict=True):
             total = math.fsum(figures)
             if total != total:
                 # Some were not reported.
-                figures = [figure for figure in figures if figure == figure]
+                figures = tuple(figure for figure in figures if figure == figure)
                 total = math.fsum(figures)
             if figures:
                 row += (min(figures), total / len(figures), max(figures))
@@ -273,9 +277,11 @@ class History:
         self._tracks: dict[str, _Track] = {}
         self._fed: Sequence[Host | None] = ()
         """The fleet as it was fed last."""
-        self._rests: list[tuple[float, float]] = []
-        """Of the host at each place of a large fleet: when it was looked at last, and from when on
-        its next sample is due."""
+        self._names: list[str] = []
+        self._looked: list[float] = []
+        """Of the host at each place of a large fleet: when it was looked at last."""
+        self._due: list[float] = []
+        """The same: from when on its next sample is due."""
         self._home: dict[str, str] = {}
         """Device UUID to the host it was last seen on."""
         self.every_s = 1.0
@@ -284,24 +290,27 @@ class History:
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
         every = sampling_s(sum([len(host.devices) for host in hosts]))
-        if len(hosts) != len(self._fed) or every != self.every_s:
-            self._fed, self._rests = (None,) * len(hosts), [_ALWAYS] * len(hosts)
-        fed, rests = self._fed, self._rests
+        names = [host.name for host in hosts]
+        if names != self._names or every != self.every_s:
+            self._fed, self._names = (None,) * len(hosts), names
+            # No time lies between these: everything is due.
+            self._looked, self._due = [math.inf] * len(hosts), [-math.inf] * len(hosts)
+        fed, looked, due = self._fed, self._looked, self._due
         self._fed, self.every_s = hosts, every
-        for place, (host, before, rest) in enumerate(zip(hosts, fed, rests, strict=True)):
+        for place, (host, before, since, until) in enumerate(
+            zip(hosts, fed, looked, due, strict=True)
+        ):
             at = host.sampled_at
-            if host is before or at is None:
-                continue
-            if rest[0] <= at < rest[1] and before is not None and host.name == before.name:
+            if host is before or at is None or since <= at < until:
                 continue
             # The hosts of a large fleet take turns, of which each is long.
             turn = math.floor(at / every + place * _SPREAD)
             self._keep(host, at, turn)
             if every > 1.0:
-                rests[place] = at, (turn + 1 - place * _SPREAD) * every
+                looked[place], due[place] = at, (turn + 1 - place * _SPREAD) * every
         if len(self._tracks) > len(hosts):
-            names = {host.name for host in hosts}
-            self._tracks = {name: track for name, track in self._tracks.items() if name in names}
+            present = set(names)
+            self._tracks = {name: track for name, track in self._tracks.items() if name in present}
 
     def device(self, uuid: str, metric: DeviceMetric, start: float, end: float) -> Series:
         """Return a device's figure from `start` to `end`; empty for one never seen."""

@@ -8,7 +8,8 @@ its incidents stay as they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpuconsole.config import Thresholds
@@ -55,6 +56,44 @@ class _Condition:
     seen: float = 0.0
 
 
+class _Turns:
+    """When the hosts of a large fleet are to be looked at again."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._seen: list[HostState | None] = []
+        """The state in which the host at each place was looked at."""
+        self._until: list[float] = []
+        """Until when it need not be looked at again in that state."""
+        self._arranged: tuple[float, float] = (0.0, 0.0)
+        """How long a turn is, and when it was asked last what is due."""
+
+    def look_at(self, name: str) -> None:
+        """Let a host be due at the next look."""
+        if name in self._names:
+            self._until[self._names.index(name)] = -math.inf
+
+    def due(
+        self, hosts: Sequence[Host], touched: set[str], now: float, every_s: float
+    ) -> Iterator[Host]:
+        """Yield the hosts with a turn that has begun, those in another state than before, and those
+        that are touched; all where a turn takes no time."""
+        names = [host.name for host in hosts]
+        before_s, before = self._arranged
+        if names != self._names or every_s != before_s or now < before:
+            self._names = names
+            self._seen, self._until = [None] * len(names), [-math.inf] * len(names)
+        self._arranged = every_s, now
+        seen, until = self._seen, self._until
+        for place, (host, state, rests) in enumerate(zip(hosts, seen, until, strict=True)):
+            if now < rests and host.state is state and not (touched and host.name in touched):
+                continue
+            if every_s > 0.0:
+                turn = int(now / every_s + place * _SPREAD)
+                seen[place], until[place] = host.state, (turn + 1 - place * _SPREAD) * every_s
+            yield host
+
+
 class Watch:
     """Remembers what holds and since when. `known` are the incidents that stand already."""
 
@@ -64,8 +103,7 @@ class Watch:
         self._rules = RuleFilter(limits)
         self._past: dict[str, Past] = {}
         self._hosts: dict[str, Host] = {}
-        self._turns: dict[str, int] = {}
-        """In which turn each host was looked at, where hosts take turns."""
+        self._turns = _Turns()
         self._conditions: dict[str, _Condition] = {}
         self._by_host: dict[str, set[str]] = {}
         self._waiting: set[str] = set()
@@ -81,6 +119,7 @@ class Watch:
         if condition is None:
             condition = self._keep(_Condition(_at_first_sight(incident), seen=incident.last_seen))
             self._hosts.pop(incident.host, None)
+            self._turns.look_at(incident.host)
         elif not condition.opened:
             _put_into_words(condition)
             condition.incident = replace(condition.incident, since=incident.since)
@@ -103,30 +142,15 @@ class Watch:
         With `every_s` hosts take turns: one of which only figures changed is looked at once in so
         many seconds, and not all at the same moment.
         """
-        looked_at, turns = self._hosts, self._turns
-        begun = now / every_s if every_s > 0.0 else 0.0
-        for place, host in enumerate(snapshot.hosts):
-            name = host.name
-            seen, waits = looked_at.get(name), name not in touched
-            if waits and seen is host:
-                continue
-            if every_s > 0.0:
-                turn = int(begun + place * _SPREAD)
-                if (
-                    waits
-                    and turns.get(name) == turn
-                    and seen is not None
-                    and seen.state is host.state
-                ):
-                    continue
-                turns[name] = turn
-            yield host
+        looked_at = self._hosts
+        for host in self._turns.due(snapshot.hosts, touched, now, every_s):
+            if looked_at.get(host.name) is not host or host.name in touched:
+                yield host
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
             for name in {*self._hosts, *self._by_host} - names:
                 # The host left the inventory: its incidents end.
                 self._hosts.pop(name, None)
-                self._turns.pop(name, None)
                 self._miss(name, set(), now)
 
     def examine(self, host: Host, around: Surroundings, now: float) -> None:

@@ -7,11 +7,11 @@ a mean that is low. Thousands of devices are looked at, and of nearly all of the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from operator import attrgetter
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.devices.health_levels import memory_percent
 from gpuconsole.core.fleet import Device
+from gpuconsole.core.util.field_reader import reader
 from gpuconsole.triage.device_rules import MOSTLY
 from gpuconsole.triage.model import DeviceTest, Rule, Scene
 from gpuconsole.triage.rules import DEVICE_RULES
@@ -20,8 +20,8 @@ Asked = tuple[tuple[Rule, DeviceTest], ...]
 """Rules about a device, and how each is asked."""
 
 _FIELDS = tuple(dict.fromkeys(rule.needs for rule in DEVICE_RULES if rule.needs))
-_fields = attrgetter(*_FIELDS)
-_seldom = attrgetter(*(name for name in _FIELDS if name != "processes"))
+_fields = reader(*_FIELDS)
+_seldom = reader(*(name for name in _FIELDS if name != "processes"))
 """Fields that say nothing of a device that is well."""
 
 

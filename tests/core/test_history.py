@@ -158,6 +158,26 @@ def test_hosts_of_a_large_fleet_take_turns() -> None:
     assert {list(taken.values()).count(turn) for turn in range(3)} <= {3, 4, 5}
 
 
+def test_a_host_that_changes_places_keeps_its_own_samples() -> None:
+    history, utils = History(), {"a": 10.0, "b": 20.0}
+    for second, names in enumerate(("ab", "ab", "ba")):
+        history.feed(
+            [host(T0 + second, devices=FULL_DEVICES, name=name, util=utils[name]) for name in names]
+        )
+    for name, util in utils.items():
+        values = history.device(f"{name}-0", "utilization", T0, T0 + 3).values
+        assert set(values) == {util}
+
+
+def test_a_summary_has_least_mean_and_most_of_what_was_reported() -> None:
+    history = History()
+    for second in range(1200):
+        util = None if second % 4 == 3 else float(second % 4)
+        history.feed([host(T0 + second, util=util)])
+    series = history.device("a-1", "utilization", T0, T0 + 60)
+    assert (series.lows[1], series.values[1], series.highs[1]) == (0.0, 1.0, 2.0)
+
+
 def test_what_is_no_number_is_not_told() -> None:
     history = History()
     strange = Device("x", 0, "?", utilization=math.nan, temperature_c=-40.0, power_w=math.inf)

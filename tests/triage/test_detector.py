@@ -381,6 +381,12 @@ def test_hosts_of_a_large_fleet_take_turns_but_not_one_that_is_lost() -> None:
     assert max(map(len, rounds)) < 30
     assert "h7" in looked(0.1, h7=HostState.DOWN)
     assert "h7" in looked(0.1), "and as soon as it is back"
+    assert looked(-3600.0) == names, "a clock that was set back begins again"
+    assert "h8" not in looked(0.1)
+    made.watch.adopt(replace(standing(), host="h8", subject="h8"))
+    assert "h8" in looked(0.1), "of which another console tells something"
+    names.insert(0, "new")
+    assert "new" in looked(0.1), "and a host that is new"
 
 
 def test_times_run_on_while_no_host_has_news() -> None:

@@ -2,8 +2,9 @@
 
 `dataclasses.dataclass` writes up to seven methods for each class and compiles each by itself: half
 a millisecond a class, for hundreds of classes at each start, most of which make no object. Here
-`dataclasses` arranges fields and slots, methods that need no compiling are closures, and `__init__`
-is compiled when it is first looked up: to make an object, or for its signature.
+`dataclasses` arranges fields and slots, methods that need no compiling are closures, `__init__` is
+compiled when it is first looked up: to make an object, or for its signature, and what reads all
+fields when the first two objects are compared.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
-from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, TypeAlias
+
+from gpuconsole.core.util.field_reader import reader
 
 if TYPE_CHECKING:
     # Type checkers see data classes as they are everywhere else.
@@ -136,13 +138,6 @@ def _parameter(field: Field[object]) -> str:
     return field.name if field.default is MISSING else f"{field.name}=_default_{field.name}"
 
 
-def _values(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
-    """Return a function of an object that returns its attributes of these names."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda self: tuple(getattr(self, name) for name in names)
-
-
 def _representation(names: Sequence[str]) -> object:
     @recursive_repr()
     def representation(self: object) -> str:
@@ -153,19 +148,29 @@ def _representation(names: Sequence[str]) -> object:
 
 
 def _equality(names: Sequence[str]) -> object:
-    values = _values(names)
+    values: Callable[[object], tuple[object, ...]] | None = None
 
     def is_equal(self: object, other: object) -> object:
-        if other.__class__ is self.__class__:
-            return values(self) == values(other)
-        return NotImplemented
+        nonlocal values
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        if values is None:
+            values = reader(*names)
+        return values(self) == values(other)
 
     return is_equal
 
 
 def _hash(names: Sequence[str]) -> object:
-    values = _values(names)
-    return lambda self: hash(values(self))
+    values: Callable[[object], tuple[object, ...]] | None = None
+
+    def hashed(self: object) -> int:
+        nonlocal values
+        if values is None:
+            values = reader(*names)
+        return hash(values(self))
+
+    return hashed
 
 
 def _refusals(kind: type, names: frozenset[str]) -> dict[str, object]:

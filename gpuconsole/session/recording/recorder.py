@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from gpuconsole import __version__
 from gpuconsole.core.events import Event
-from gpuconsole.core.fleet import FleetSnapshot, Host
+from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
@@ -45,6 +45,11 @@ FOLDER = "recording"
 
 Item = TypeVar("Item", Job, Incident)
 Answer = TypeVar("Answer")
+
+
+_Taken = tuple[float, Host | None, HostState | None]
+"""When a host's record was taken, the record, and its state."""
+_NEVER: _Taken = (0.0, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,9 @@ class Recorder:
         self._batch: Batch | None = None
         self._began = clock.now()
         self._written = 0
-        self._hosts: dict[str, tuple[float, Host]] = {}
+        self._names: list[str] = []
+        self._taken: list[_Taken] = []
+        """What was taken last of the host at each place of the fleet."""
         self._jobs = _Changes[Job](lambda job: job.id, _essence_of_job)
         self._incidents = _Changes[Incident](
             lambda incident: (incident.id, incident.since), _essence_of_incident
@@ -141,7 +148,8 @@ class Recorder:
             batch = self._batch = Batch(now, now)
             batch.standing, batch.incidents_before = self._jobs.all, self._incidents.all
             batch.seen = [(now, host) for host in hosts]
-            self._hosts = {host.name: (now, host) for host in hosts}
+            self._names = [host.name for host in hosts]
+            self._taken = [(now, host, host.state) for host in hosts]
         else:
             batch.jobs += jobs
             batch.incidents += incidents
@@ -173,16 +181,17 @@ class Recorder:
 
     def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
         due = now + 0.5 - sampling_s(sum([len(host.devices) for host in hosts]))
-        taken = self._hosts
-        for host in hosts:
-            latest = taken.get(host.name)
-            if latest is not None:
-                at, before = latest
-                # A large fleet is recorded less often; that a host is lost is never left out.
-                if host is before or (at > due and host.state is before.state):
-                    continue
-            taken[host.name] = seen = now, host
-            batch.seen.append(seen)
+        names = [host.name for host in hosts]
+        if names != self._names:
+            by_name = dict(zip(self._names, self._taken, strict=True))
+            self._names = names
+            self._taken = [by_name.get(host.name, _NEVER) for host in hosts]
+        for place, (host, (at, before, state)) in enumerate(zip(hosts, self._taken, strict=True)):
+            # A large fleet is recorded less often; that a host is lost is never left out.
+            if host is before or (at > due and host.state is state):
+                continue
+            self._taken[place] = now, host, host.state
+            batch.seen.append((now, host))
 
     async def _write(self, batch: Batch) -> None:
         sink = self._sink

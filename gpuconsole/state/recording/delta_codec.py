@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import sub
@@ -44,17 +44,14 @@ def columns(rows: Sequence[Sequence[float | None]], steps: Sequence[float]) -> l
     changes = [list(map(sub, after, before)) for before, after in pairwise(numbers)]
     if not changes:
         return [_HEAD.pack(0, first) for first in numbers[0]]
-    bounds: Iterable[tuple[int, int]] = zip(changes[0], changes[0], strict=True)
-    if len(changes) > 1:
-        bounds = zip(map(min, *changes), map(max, *changes), strict=True)
     head, byte, short, long = (_layout(width, len(changes)).pack for width in (0, 1, 2, 4))
     packed: list[bytes] = []
-    for first, column, (least, most) in zip(
-        numbers[0], zip(*changes, strict=True), bounds, strict=True
-    ):
-        if least == most == 0:
+    for first, column in zip(numbers[0], zip(*changes, strict=True), strict=True):
+        if not any(column):
             packed.append(head(0, first))
-        elif least >= -(2**7) and most < 2**7:
+            continue
+        least, most = min(column), max(column)
+        if least >= -(2**7) and most < 2**7:
             packed.append(byte(1, first, *column))
         elif least >= -(2**15) and most < 2**15:
             packed.append(short(2, first, *column))
@@ -65,15 +62,15 @@ def columns(rows: Sequence[Sequence[float | None]], steps: Sequence[float]) -> l
 
 def _quantised(rows: Sequence[Sequence[float | None]], steps: Sequence[float]) -> list[list[int]]:
     """Return how many steps each of the figures is."""
-    limits = [(step, _MOST * step) for step in steps]
+    limits = [_MOST * step for step in steps]
     return [
         [
             NOTHING
             if value is None
             else round(value / step)
-            if 0 <= value < limit
+            if 0.0 <= value < limit
             else quantised(value, step)
-            for value, (step, limit) in zip(row, limits, strict=True)
+            for value, step, limit in zip(row, steps, limits, strict=True)
         ]
         for row in rows
     ]

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from struct import Struct
 from typing import Any
 
 from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.core.util.fast_replace import Evolving
+from gpuconsole.core.util.field_reader import reader
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.state.recording import event_log
 from gpuconsole.state.recording.delta_codec import Columns, columns, figure
@@ -49,7 +50,7 @@ _DEVICE_STEPS: Mapping[str, float] = {
     "sm_clock_mhz": 1.0,
     "memory_clock_mhz": 1.0,
 }
-_host_figures, _device_figures = attrgetter(*_HOST_STEPS), attrgetter(*_DEVICE_STEPS)
+_host_figures, _device_figures = reader(*_HOST_STEPS), reader(*_DEVICE_STEPS)
 _SKEW_STEP = 0.05
 _MOST_ROWS = 100_000
 _HEAD = Struct("<I")
@@ -90,7 +91,7 @@ class DeviceNote:
 
 _HOST_NOTE = tuple(field.name for field in fields(HostNote))
 _DEVICE_NOTE = tuple(field.name for field in fields(DeviceNote))
-_host_note, _device_note = attrgetter(*_HOST_NOTE), attrgetter(*_DEVICE_NOTE)
+_host_note, _device_note = reader(*_HOST_NOTE), reader(*_DEVICE_NOTE)
 _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
     field.name: field.default for field in fields(DeviceNote)
 }
@@ -168,7 +169,7 @@ def _quick(host: Host) -> tuple[object, ...]:
     )
 
 
-_quick_device = attrgetter(
+_quick_device = reader(
     "uuid", "index", "model", "memory_total_mib", "power_limit_w", "peers", "mig"
 )
 

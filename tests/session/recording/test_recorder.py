@@ -51,6 +51,7 @@ class Lab:
         self.clock = HandClock()
         self.devices = devices
         self.state = HostState.UP
+        self.names = ["a"]
         self.jobs: tuple[Job, ...] = ()
         self.error: JournalError | None = None
         self.reported: list[Event] = []
@@ -61,7 +62,8 @@ class Lab:
             Device(f"GPU-{n}", n, "A100", utilization=float(int(at) % 100))
             for n in range(self.devices)
         )
-        return FleetSnapshot(int(at), at, (Host("a", self.state, devices=cards, sampled_at=at),))
+        hosts = (Host(name, self.state, devices=cards, sampled_at=at) for name in self.names)
+        return FleetSnapshot(int(at), at, tuple(hosts))
 
     def known_jobs(self) -> tuple[Job, ...]:
         if self.error is not None:
@@ -176,6 +178,19 @@ async def test_a_large_fleet_is_recorded_less_often_but_a_loss_at_once(tmp_path:
     await recorder.close(short=True)
     frames = Tape(path).stretch(0).frames
     assert [run.times for (run,) in frames.hosts] == [[0, 4000, 8000, 10000]]
+
+
+async def test_hosts_of_a_large_fleet_may_change_places(tmp_path: Path) -> None:
+    lab, path = Lab(devices=4 * FULL_DEVICES), tmp_path / "x.gpurec"
+    recorder = lab.recorder(path)
+    await lab.pass_seconds(recorder, 2)
+    lab.names = ["new", "a"]
+    await lab.pass_seconds(recorder, 1)
+    await recorder.close(short=True)
+    frames = Tape(path).stretch(0).frames
+    times = {run.host.name: run.times for (run,) in frames.hosts}
+    assert times["new"][0] == 2000
+    assert times["a"][:2] != [0, 2000]
 
 
 async def test_a_clock_set_back_does_not_spoil_a_block(tmp_path: Path) -> None:
