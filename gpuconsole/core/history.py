@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Literal
 
@@ -130,10 +130,10 @@ class _Rows:
         self.times = array("d")
         self.cells = array("f")
 
-    def add(self, at: float, row: Iterable[float]) -> None:
+    def add(self, at: float, row: list[float]) -> None:
         """Add a row."""
         self.times.append(at)
-        self.cells.extend(row)
+        self.cells.fromlist(row)
 
     def cut(self, rows: int) -> int:
         """Keep about the newest `rows` rows; return how many are gone."""

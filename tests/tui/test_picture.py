@@ -20,7 +20,15 @@ from gpuconsole.core.fleet import Device, DeviceProcess, Host, HostState
 from gpuconsole.tui import snapshot
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, device_codes
 from gpuconsole.tui.render.fleet_map.owners import Owners
-from gpuconsole.tui.snapshot import Gallery, HostSums, Picture, Totals, hottest_c, plain_sums, sums_of
+from gpuconsole.tui.snapshot import (
+    Gallery,
+    HostSums,
+    Picture,
+    Totals,
+    hottest_c,
+    plain_sums,
+    sums_of,
+)
 from tests.tui.fake import FakeSession
 
 figure = st.none() | st.floats(0, 3000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -135,7 +136,7 @@ def nav_line(ink: Ink, picture: Picture, mode: str, crumbs: str, width: int) -> 
         if number and wide:
             count = f" {ink.say(_COUNTED[tab.mode].format(number))}{urgent}"
         here = tab.mode == mode
-        go = Style.from_meta({"@click": f"app.go('{tab.mode}')"})
+        go = _clicked(f"app.go('{tab.mode}')")
         words = f" {tab.key} {ink.say(tab.label)}{count} "
         if here and (ink.ascii or ink.few_colors):
             words = f"[{words[1:-1]}]"
@@ -144,6 +145,12 @@ def nav_line(ink: Ink, picture: Picture, mode: str, crumbs: str, width: int) -> 
     crumbs = _nearest(crumbs, room)
     crumb = fit(crumbs, min(cell_len(crumbs), max(0, room)))
     return _ends(ink, left, [(crumb + " ", ink.muted)], width)
+
+
+@lru_cache(maxsize=256)
+def _clicked(action: str) -> Style:
+    """Return the style of words that do something when they are clicked."""
+    return Style.from_meta({"@click": action})
 
 
 def _nearest(crumbs: str, room: int) -> str:
@@ -159,7 +166,7 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
     last = [("F10", "command"), ("F1", "help")] if form else [(":", "command"), ("?", "help")]
     tail: list[Piece] = []
     for name, label in last:
-        go = Style.from_meta({"@click": _TAIL_CLICKS[label]})
+        go = _clicked(_TAIL_CLICKS[label])
         tail += [(name, ink.key + go), (f" {ink.label(label)}  ", ink.muted + go)]
     tail[-1] = (tail[-1][0].rstrip(), tail[-1][1])
     tail_width = sum(cell_len(text) for text, _ in tail)
@@ -171,7 +178,7 @@ def footer_line(ink: Ink, keys: Sequence[Key], width: int, *, form: bool) -> lis
         if used + needed + tail_width > width:
             continue
         click = key.action if key.action.startswith("app.") else f"screen.{key.action}"
-        go = Style.from_meta({"@click": click if click.endswith(")") else f"{click}()"})
+        go = _clicked(click if click.endswith(")") else f"{click}()")
         pieces += [(key.short, ink.key + go), (f" {label}  ", ink.text + go)]
         used += needed
     return [*pieces, *tail]

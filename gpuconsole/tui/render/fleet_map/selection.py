@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from gpuconsole.core.devices.health_levels import Condition
@@ -84,17 +84,16 @@ class Choice:
         return sorted(chosen, key=lambda item: places.get(item.host.name, len(places)))
 
 
-def changed_places(was: tuple[Shown, ...], now: tuple[Shown, ...]) -> list[int] | None:
-    """Return the places with a host that changed; None if they are occupied by other hosts, or by
-    hosts with another number of devices."""
-    if len(was) != len(now):
-        return None
-    changed: list[int] = []
-    for at, ((old, those), (new, these)) in enumerate(zip(was, now, strict=True)):
-        if old is not new:
-            if old.name != new.name:
-                return None
-            changed.append(at)
-        if len(those) != len(these):
-            return None
-    return changed
+Occupants = tuple[list[str], list[int]]
+"""The host at each place, by its name, and how many devices it shows."""
+
+
+def occupants(shown: Sequence[Shown]) -> Occupants:
+    """Return which host is at each place."""
+    return [host.name for host, _ in shown], [len(devices) for _, devices in shown]
+
+
+def changed_places(was: Sequence[Shown], now: Sequence[Shown]) -> list[int]:
+    """Return the places with a host that changed, where the same hosts occupy them."""
+    pairs = zip(was, now, strict=True)
+    return [at for at, ((old, _), (new, _)) in enumerate(pairs) if old is not new]
