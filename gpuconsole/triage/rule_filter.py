@@ -7,6 +7,7 @@ a mean that is low. Thousands of devices are looked at, and of nearly all of the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.devices.health_levels import memory_percent
@@ -20,8 +21,10 @@ Asked = tuple[tuple[Rule, DeviceTest], ...]
 """Rules about a device, and how each is asked."""
 
 _FIELDS = tuple(dict.fromkeys(rule.needs for rule in DEVICE_RULES if rule.needs))
-_fields = reader(*_FIELDS)
-_seldom = reader(*(name for name in _FIELDS if name != "processes"))
+_fields: Callable[[object], tuple[object, ...]] = reader(*_FIELDS)
+_seldom: Callable[[object], tuple[object, ...]] = reader(
+    *(name for name in _FIELDS if name != "processes")
+)
 """Fields that say nothing of a device that is well."""
 
 

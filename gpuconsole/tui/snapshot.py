@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from gpuconsole.core.devices.health_levels import (
@@ -50,8 +50,7 @@ class Totals:
     @classmethod
     def of(cls, sums: Iterable[HostSums]) -> Totals:
         """Add up the sums of hosts."""
-        columns = tuple(zip(*sums, strict=True))[: len(cls.__slots__)]
-        return cls(*map(sum, columns)) if columns else cls()
+        return cls(*map(sum, islice(zip(*sums, strict=True), len(cls.__slots__))))
 
 
 class HostSums(NamedTuple):

@@ -50,7 +50,8 @@ _DEVICE_STEPS: Mapping[str, float] = {
     "sm_clock_mhz": 1.0,
     "memory_clock_mhz": 1.0,
 }
-_host_figures, _device_figures = reader(*_HOST_STEPS), reader(*_DEVICE_STEPS)
+_host_figures: Callable[[object], tuple[float | None, ...]] = reader(*_HOST_STEPS)
+_device_figures: Callable[[object], tuple[float | None, ...]] = reader(*_DEVICE_STEPS)
 _SKEW_STEP = 0.05
 _MOST_ROWS = 100_000
 _HEAD = Struct("<I")
@@ -91,7 +92,8 @@ class DeviceNote:
 
 _HOST_NOTE = tuple(field.name for field in fields(HostNote))
 _DEVICE_NOTE = tuple(field.name for field in fields(DeviceNote))
-_host_note, _device_note = reader(*_HOST_NOTE), reader(*_DEVICE_NOTE)
+_host_note: Callable[[object], Note] = reader(*_HOST_NOTE)
+_device_note: Callable[[object], Note] = reader(*_DEVICE_NOTE)
 _BLANK_DEVICE: dict[str, Any] = dict.fromkeys(_DEVICE_STEPS) | {
     field.name: field.default for field in fields(DeviceNote)
 }
@@ -169,7 +171,7 @@ def _quick(host: Host) -> tuple[object, ...]:
     )
 
 
-_quick_device = reader(
+_quick_device: Callable[[object], Note] = reader(
     "uuid", "index", "model", "memory_total_mib", "power_limit_w", "peers", "mig"
 )
 

@@ -85,7 +85,9 @@ def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
 
 def whole_strip(pieces: Iterable[Piece], width: int) -> Strip:
     """Return pieces that are known to be of `width` cells as a strip."""
-    return Strip([Segment(text, style) for text, style in pieces if text], width)
+    # As `Segment(text, style)`, in a third of its time.
+    segments = [tuple.__new__(Segment, (text, style, None)) for text, style in pieces if text]
+    return Strip(segments, width)
 
 
 def joined_pieces(pieces: Iterable[Piece]) -> list[Segment]:

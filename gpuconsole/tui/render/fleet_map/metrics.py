@@ -186,10 +186,10 @@ def host_codes(
     Under `owner` the user who has most of its devices.
     """
     frees, step_of = metric.frees, _OF_SUMS.get(metric.name)
-    known, well = picture.sums, Condition.OK
+    sums_by_name, well = picture.sums, Condition.OK
     codes: list[int] = []
     for host in hosts:
-        sums = known.get(host.name) or picture.of_host(host)
+        sums = sums_by_name.get(host.name) or picture.of_host(host)
         if lit and any(device.uuid in lit for device in host.devices):
             codes.append(LIT)
         elif sums.worst is not well:

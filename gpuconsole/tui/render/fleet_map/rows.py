@@ -198,7 +198,7 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
         shown, drawn_as = view.shown, view.cells.one
         hosts = [shown[at].host for at in row.hosts]
         codes = host_codes(view.picture, hosts, metric, view.owners, view.lit)
-        pieces += [drawn_as[code] for code in codes]
+        pieces += map(drawn_as.__getitem__, codes)
         if cursor is not None:
             at = row.hosts.index(cursor) - len(row.hosts)
             pieces[at] = (pieces[at][0], ink.here)
