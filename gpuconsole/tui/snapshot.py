@@ -309,11 +309,11 @@ def plain_sums(host: Host) -> HostSums | None:
     return _new(
         HostSums,
         (1, 0, count, busy, count - busy, 0, power, work, count, 100.0 * share, count,
-         Condition.OK, sizes),
+         _WELL, sizes),
     )  # fmt: skip
 
 
-_new = tuple.__new__
+_new, _WELL = tuple.__new__, Condition.OK
 
 
 def hottest_c(host: Host) -> float | None:

@@ -20,10 +20,13 @@ from gpuconsole.state.recording.archive import Shelf
 __all__ = ["LiveSamples", "Samples"]
 
 LOOK_EVERY_S = 1.0
+LOOKS = 8
+"""How often at least a host is looked at between two samples that are kept of it."""
 
 
 class LiveSamples:
-    """Samples fed from the fleet once a second; costs what has changed."""
+    """Samples fed from the fleet once a second, from a large one less often; costs what has
+    changed."""
 
     def __init__(self, hosts: Hosts, clock: Clock, recordings: Path) -> None:
         """`recordings` is the folder in which earlier sessions may have recorded."""
@@ -37,7 +40,7 @@ class LiveSamples:
         try:
             while True:
                 self.look()
-                await self._clock.sleep(LOOK_EVERY_S)
+                await self._clock.sleep(max(LOOK_EVERY_S, self._history.every_s / LOOKS))
         finally:
             await self._earlier.close()
 
