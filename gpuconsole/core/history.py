@@ -278,9 +278,9 @@ class History:
         self._fed: Sequence[Host | None] = ()
         """The fleet as it was fed last."""
         self._names: list[str] = []
-        self._looked: list[float] = []
+        self._looked = array("d")
         """Of the host at each place of a large fleet: when it was looked at last."""
-        self._due: list[float] = []
+        self._due = array("d")
         """The same: from when on its next sample is due."""
         self._home: dict[str, str] = {}
         """Device UUID to the host it was last seen on."""
@@ -294,14 +294,14 @@ class History:
         if names != self._names or every != self.every_s:
             self._fed, self._names = (None,) * len(hosts), names
             # No time lies between these: everything is due.
-            self._looked, self._due = [math.inf] * len(hosts), [-math.inf] * len(hosts)
+            self._looked = array("d", [math.inf]) * len(hosts)
+            self._due = array("d", [-math.inf]) * len(hosts)
         fed, looked, due = self._fed, self._looked, self._due
         self._fed, self.every_s = hosts, every
-        for place, (host, before, since, until) in enumerate(
-            zip(hosts, fed, looked, due, strict=True)
-        ):
+        for place, (host, since, until) in enumerate(zip(hosts, looked, due, strict=True)):
             at = host.sampled_at
-            if host is before or at is None or since <= at < until:
+            # The records of before are looked at last: those of a large fleet take long to fetch.
+            if at is None or since <= at < until or host is fed[place]:
                 continue
             # The hosts of a large fleet take turns, of which each is long.
             turn = math.floor(at / every + place * _SPREAD)

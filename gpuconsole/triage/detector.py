@@ -9,6 +9,7 @@ its incidents stay as they were.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ class _Turns:
         self._names: list[str] = []
         self._seen: list[HostState | None] = []
         """The state in which the host at each place was looked at."""
-        self._until: list[float] = []
+        self._until = array("d")
         """Until when it need not be looked at again in that state."""
         self._arranged: tuple[float, float] = (0.0, 0.0)
         """How long a turn is, and when it was asked last what is due."""
@@ -82,7 +83,7 @@ class _Turns:
         before_s, before = self._arranged
         if names != self._names or every_s != before_s or now < before:
             self._names = names
-            self._seen, self._until = [None] * len(names), [-math.inf] * len(names)
+            self._seen, self._until = [None] * len(names), array("d", [-math.inf]) * len(names)
         self._arranged = every_s, now
         seen, until = self._seen, self._until
         for place, (host, state, rests) in enumerate(zip(hosts, seen, until, strict=True)):

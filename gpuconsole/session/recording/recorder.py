@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from array import array
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -45,11 +46,6 @@ FOLDER = "recording"
 
 Item = TypeVar("Item", Job, Incident)
 Answer = TypeVar("Answer")
-
-
-_Taken = tuple[float, Host | None, HostState | None]
-"""When a host's record was taken, the record, and its state."""
-_NEVER: _Taken = (0.0, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +95,12 @@ class Recorder:
         self._began = clock.now()
         self._written = 0
         self._names: list[str] = []
-        self._taken: list[_Taken] = []
+        self._hosts: list[Host | None] = []
         """What was taken last of the host at each place of the fleet."""
+        self._states: list[HostState | None] = []
+        """In which state it was then."""
+        self._times = array("d")
+        """When that was."""
         self._jobs = _Changes[Job](lambda job: job.id, _essence_of_job)
         self._incidents = _Changes[Incident](
             lambda incident: (incident.id, incident.since), _essence_of_incident
@@ -149,7 +149,8 @@ class Recorder:
             batch.standing, batch.incidents_before = self._jobs.all, self._incidents.all
             batch.seen = [(now, host) for host in hosts]
             self._names = [host.name for host in hosts]
-            self._taken = [(now, host, host.state) for host in hosts]
+            self._hosts, self._states = list(hosts), [host.state for host in hosts]
+            self._times = array("d", [now]) * len(hosts)
         else:
             batch.jobs += jobs
             batch.incidents += incidents
@@ -183,15 +184,22 @@ class Recorder:
         due = now + 0.5 - sampling_s(sum([len(host.devices) for host in hosts]))
         names = [host.name for host in hosts]
         if names != self._names:
-            by_name = dict(zip(self._names, self._taken, strict=True))
-            self._names = names
-            self._taken = [by_name.get(host.name, _NEVER) for host in hosts]
-        for place, (host, (at, before, state)) in enumerate(zip(hosts, self._taken, strict=True)):
+            self._change_places(names)
+        taken, states, times = self._hosts, self._states, self._times
+        for place, (host, state, at) in enumerate(zip(hosts, states, times, strict=True)):
             # A large fleet is recorded less often; that a host is lost is never left out.
-            if host is before or (at > due and host.state is state):
+            if (at > due and host.state is state) or host is taken[place]:
                 continue
-            self._taken[place] = now, host, host.state
+            taken[place], states[place], times[place] = host, host.state, now
             batch.seen.append((now, host))
+
+    def _change_places(self, names: list[str]) -> None:
+        before = {name: place for place, name in enumerate(self._names)}
+        places = [before.get(name) for name in names]
+        self._names = names
+        self._hosts = [None if place is None else self._hosts[place] for place in places]
+        self._states = [None if place is None else self._states[place] for place in places]
+        self._times = array("d", [0.0 if place is None else self._times[place] for place in places])
 
     async def _write(self, batch: Batch) -> None:
         sink = self._sink

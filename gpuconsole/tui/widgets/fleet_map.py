@@ -30,7 +30,7 @@ from gpuconsole.tui.render.fleet_map.layout import (
 from gpuconsole.tui.render.fleet_map.metrics import BY_NAME, Cells
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.fleet_map.rows import MapView, draw_row, host_heading
-from gpuconsole.tui.render.fleet_map.selection import Choice, changed_places, occupants
+from gpuconsole.tui.render.fleet_map.selection import Choice, Occupants
 from gpuconsole.tui.render.plots.sparkline import Past, Sparks
 from gpuconsole.tui.render.text_cells import strip, whole_strip
 from gpuconsole.tui.snapshot import Picture
@@ -86,7 +86,7 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
         self._cells: Cells | None = None
         self._seen: MapView | None = None
         self._shown: tuple[Shown, ...] = ()
-        self._occupants = occupants(())
+        self._occupants = Occupants()
         self._cursor: tuple[str, str] = ("", "")
         self._at = (0, 0)
         self._layout: Layout | None = None
@@ -104,15 +104,15 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
         """Draw a new picture, only the rows with a host or owner that changed."""
         old, self._picture = self._picture, picture
         self._seen = None
-        before, occupied = self._shown, self._occupants
+        before = self._occupants
         self._show_chosen()
         if self._sparks is not None and self._sparks.fit(self._answering(), picture.now):
             self.restyle()
-        same = self._layout is not None and occupied == self._occupants
+        same = self._layout is not None and self._occupants.are_those_of(before)
         if not same or old.owners is not picture.owners:
             self._renew(keep_layout=same)
             return
-        changed = changed_places(before, self._shown)
+        changed = self._occupants.changed_since(before)
         self._repaint(self._placed().rows_of(changed, self._shown))
 
     def remember(self, past: Past) -> None:
@@ -164,12 +164,12 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
     @property
     def most_devices(self) -> int:
         """How many devices the largest host has."""
-        return max(self._occupants[1], default=0)
+        return max(self._occupants.devices, default=0)
 
     def needs(self, width: int, height: int) -> tuple[Density, int]:
         """Return how the hosts would be drawn in a map of this size, and in how many lines."""
         shown, density = self._shown, self.density
-        asked = (width, height, density, self.group, len(shown), sum(self._occupants[1]))
+        asked = (width, height, density, self.group, len(shown), sum(self._occupants.devices))
         if asked != self._asked[0]:
             if density is None:
                 density = natural_density(shown, width, height, self.group)
@@ -379,7 +379,7 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
 
     def _show_chosen(self) -> None:
         self._shown = self._choice.of(self._picture)
-        self._occupants = occupants(self._shown)
+        self._occupants = Occupants(self._shown)
 
     def _choose(self) -> None:
         self._show_chosen()

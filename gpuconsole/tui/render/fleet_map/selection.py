@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from gpuconsole.core.devices.health_levels import Condition
@@ -84,16 +85,26 @@ class Choice:
         return sorted(chosen, key=lambda item: places.get(item.host.name, len(places)))
 
 
-Occupants = tuple[list[str], list[int]]
-"""The host at each place, by its name, and how many devices it shows."""
+class Occupants:
+    """Which host each place of the map shows.
 
+    Two are compared without a look at the records of the earlier one: those of a thousand hosts are
+    no longer in the processor's caches, and to fetch them takes longer than to draw the map.
+    """
 
-def occupants(shown: Sequence[Shown]) -> Occupants:
-    """Return which host is at each place."""
-    return [host.name for host, _ in shown], [len(devices) for _, devices in shown]
+    def __init__(self, shown: tuple[Shown, ...] = ()) -> None:
+        self._shown = shown
+        """Held, so that no other record takes the address of one of these."""
+        self._names = [host.name for host, _ in shown]
+        self.devices = [len(devices) for _, devices in shown]
+        """How many devices each of them shows."""
+        self._addresses = array("Q", [id(host) for host, _ in shown])
 
+    def are_those_of(self, earlier: Occupants) -> bool:
+        """Whether each place has the same host, with as many devices."""
+        return self._names == earlier._names and self.devices == earlier.devices
 
-def changed_places(was: Sequence[Shown], now: Sequence[Shown]) -> list[int]:
-    """Return the places with a host that changed, where the same hosts occupy them."""
-    pairs = zip(was, now, strict=True)
-    return [at for at, ((old, _), (new, _)) in enumerate(pairs) if old is not new]
+    def changed_since(self, earlier: Occupants) -> list[int]:
+        """Return the places with another record than before."""
+        pairs = zip(self._addresses, earlier._addresses, strict=True)
+        return [place for place, (now, then) in enumerate(pairs) if now != then]
