@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -24,6 +24,7 @@ from gpuconsole.tui.render.fleet_map.layout import (
     Layout,
     Row,
     Shown,
+    hosts_of,
     layout,
     natural_density,
 )
@@ -85,7 +86,7 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
         self._owners = Owners()
         self._cells: Cells | None = None
         self._seen: MapView | None = None
-        self._shown: tuple[Shown, ...] = ()
+        self._shown: Sequence[Shown] = ()
         self._occupants = Occupants()
         self._cursor: tuple[str, str] = ("", "")
         self._at = (0, 0)
@@ -302,7 +303,7 @@ class FleetMap(ScrollView, FramedLines, can_focus=True):
             ink = ink_of(self)
             self._cells = self._cells or Cells(ink, self._owners)
             view = self._seen = MapView(
-                ink, self._picture, self._shown, placed, self.metric,
+                ink, self._picture, self._shown, hosts_of(self._shown), placed, self.metric,
                 self._columns(width), width,
                 self._cells, self._owners, self.lit, self.group,
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuconsole.core.fleet import Device, Host
-from gpuconsole.tui.render.fleet_map.layout import Shown
+from gpuconsole.tui.render.fleet_map.layout import Everything, Shown, device_counts, hosts_of
 from gpuconsole.tui.render.fleet_map.selection import Occupants
 
 
@@ -32,3 +32,14 @@ def test_a_new_record_never_takes_the_address_of_the_one_before() -> None:
         now = occupants(Host("a"))
         assert now.changed_since(before) == [0]
         before = now
+
+
+def test_everything_is_what_a_list_of_all_would_be() -> None:
+    hosts = (Host("a", devices=(Device("u", 0, "A100"),)), Host("b"))
+    everything, listed = Everything(hosts), [Shown(host, host.devices) for host in hosts]
+    assert list(everything) == listed
+    assert everything[-1] == listed[-1]
+    assert list(everything[1:]) == listed[1:]
+    assert list(hosts_of(everything)) == hosts_of(listed)
+    assert device_counts(everything) == device_counts(listed) == [1, 0]
+    assert not Everything(())

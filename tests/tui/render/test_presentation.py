@@ -16,7 +16,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.keymap.registry import in_area
 from gpuconsole.tui.render.device import Lines, marks_of, sample_lines
 from gpuconsole.tui.render.device_rows import columns_for
-from gpuconsole.tui.render.fleet_map.layout import Density, Shown, layout, natural_density
+from gpuconsole.tui.render.fleet_map.layout import Density, Shown, hosts_of, layout, natural_density
 from gpuconsole.tui.render.fleet_map.metrics import METRICS, Cells
 from gpuconsole.tui.render.fleet_map.owners import Owners
 from gpuconsole.tui.render.fleet_map.rows import MapView, draw_row
@@ -65,7 +65,9 @@ def test_rows_of_the_map_fit_the_width(density: Density, width: int, symbols: st
     for metric in METRICS:
         owners = Owners()
         cells = Cells(ink, owners)
-        view = MapView(ink, picture, shown, placed, metric.name, columns, width, cells, owners)
+        view = MapView(
+            ink, picture, shown, hosts_of(shown), placed, metric.name, columns, width, cells, owners
+        )
         for row in placed.rows:
             for cursor in (None, (row.hosts[0], 0)):
                 drawn = width_of(draw_row(view, row, cursor))  # type: ignore[arg-type]
@@ -88,7 +90,16 @@ def test_a_row_of_cells_is_as_wide_as_was_laid_out(density: Density) -> None:
         placed = layout([Shown(laid, laid.devices)], density, width)
         shown = [Shown(drawn, drawn.devices)]
         view = MapView(
-            ink, Picture(), shown, placed, "utilisation", (), width, Cells(ink, owners), owners
+            ink,
+            Picture(),
+            shown,
+            [drawn],
+            placed,
+            "utilisation",
+            (),
+            width,
+            Cells(ink, owners),
+            owners,
         )
         for cursor in (None, (0, 0)):
             row = draw_row(view, placed.rows[0], cursor)

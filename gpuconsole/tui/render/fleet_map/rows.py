@@ -31,6 +31,8 @@ class MapView:
     ink: Ink
     picture: Picture
     shown: Sequence[Shown]
+    hosts: Sequence[Host]
+    """The hosts of `shown`."""
     layout: Layout
     metric: str
     columns: tuple[tuple[Column, int], ...]
@@ -51,7 +53,7 @@ def draw_row(view: MapView, row: Row, cursor: tuple[int, int] | None) -> list[Pi
     if view.layout.density is Density.DEVICE_LINE:
         return _chosen(view, _device_line(view, row), cursor is not None)
     if view.layout.density is Density.HOST_LINE:
-        return _chosen(view, _host_line(view, view.shown[row.hosts[0]].host), cursor is not None)
+        return _chosen(view, _host_line(view, view.hosts[row.hosts[0]]), cursor is not None)
     return _cells(view, row, cursor[0] if cursor else None)
 
 
@@ -77,7 +79,7 @@ def _host_widths(width: int) -> tuple[int, int, int]:
 def _group_heading(view: MapView, row: Row) -> list[Piece]:
     """Name, number of hosts, free devices and mean load of a group."""
     ink, say = view.ink, view.ink.say
-    hosts = [view.shown[at].host for at in row.hosts]
+    hosts = [view.hosts[at] for at in row.hosts]
     totals = Totals.of(view.picture.of_host(host) for host in hosts)
     name = f"{view.group} {row.label}" if row.label else say(msg("no {label}", label=view.group))
     count = say(f"{len(hosts):,} host" if len(hosts) == 1 else f"{len(hosts):,} hosts")
@@ -195,8 +197,8 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     if placed.gutter:
         pieces.append((fit(row.label, placed.gutter - 1) + " ", ink.muted))
     if not placed.gap:
-        shown, drawn_as = view.shown, view.cells.one
-        hosts = [shown[at].host for at in row.hosts]
+        shown, drawn_as = view.hosts, view.cells.one
+        hosts = [shown[at] for at in row.hosts]
         codes = host_codes(view.picture, hosts, metric, view.owners, view.lit)
         pieces += map(drawn_as.__getitem__, codes)
         if cursor is not None:
@@ -206,7 +208,7 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     between = (" ", ink.text)
     before = between
     for at in row.hosts:
-        drawn = _one_host(view, view.shown[at].host, metric)
+        drawn = _one_host(view, view.hosts[at], metric)
         if at == cursor:
             pieces.append((ink.glyphs.left, ink.key))
             pieces += [(text, style + _UNDERLINE) for text, style in drawn]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from gpuconsole.core.devices.health_levels import Condition
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Host
 from gpuconsole.core.util.lazy_dataclass import dataclass
-from gpuconsole.tui.render.fleet_map.layout import Shown
+from gpuconsole.tui.render.fleet_map.layout import Everything, Shown, device_counts, hosts_of
 from gpuconsole.tui.snapshot import Picture
 
 RESORT_S = 5.0
 """Hosts keep their places for so long, or the eye could not follow them."""
 _WORST_FIRST = tuple(Condition)
-_new = tuple.__new__
 
 
 def _by_load(picture: Picture, host: Host) -> float:
@@ -54,14 +53,14 @@ class Choice:
     _places: Mapping[str, int] | None = None
     _placed: tuple[float, str] = (0.0, "")
 
-    def of(self, picture: Picture) -> tuple[Shown, ...]:
+    def of(self, picture: Picture) -> Sequence[Shown]:
         """Return what is shown of a picture."""
+        everything = Everything(picture.snapshot.hosts)
         if self.filter.terms or self.faults_only:
-            chosen = list(self._passing(picture))
-        else:
-            # As `Shown(...)`, in a third of its time.
-            chosen = [_new(Shown, (host, host.devices)) for host in picture.snapshot.hosts]
-        return tuple(self._sorted(picture, chosen))
+            return tuple(self._sorted(picture, list(self._passing(picture))))
+        if ORDERS[self.order] is None:
+            return everything
+        return tuple(self._sorted(picture, list(everything)))
 
     def _passing(self, picture: Picture) -> Iterator[Shown]:
         for host in picture.snapshot.hosts:
@@ -92,13 +91,14 @@ class Occupants:
     no longer in the processor's caches, and to fetch them takes longer than to draw the map.
     """
 
-    def __init__(self, shown: tuple[Shown, ...] = ()) -> None:
+    def __init__(self, shown: Sequence[Shown] = ()) -> None:
         self._shown = shown
         """Held, so that no other record takes the address of one of these."""
-        self._names = [host.name for host, _ in shown]
-        self.devices = [len(devices) for _, devices in shown]
+        hosts = hosts_of(shown)
+        self._names = [host.name for host in hosts]
+        self.devices = device_counts(shown)
         """How many devices each of them shows."""
-        self._addresses = array("Q", [id(host) for host, _ in shown])
+        self._addresses = array("Q", map(id, hosts))
 
     def are_those_of(self, earlier: Occupants) -> bool:
         """Whether each place has the same host, with as many devices."""
