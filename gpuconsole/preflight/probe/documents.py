@@ -138,6 +138,9 @@ class Run(Likeness, total=False):
     kind: list[int]
     inside: list[int]
     readers: list[Reader]
+    waits: list[list[int | None]]
+    """For each block of waiting batches its reader, by its place, and how many of them there are at
+    most; None where the reader has as many as it holds ready."""
     flags: list[str]
     shapes: list[list[list[list[int]]]]
     widest_conv: int

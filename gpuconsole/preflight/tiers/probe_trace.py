@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
 from math import ceil, log, prod
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.preflight.batch_sizes import MOST_BATCH
 from gpuconsole.preflight.memory.trace import AffineTrace, Kind, Trace
+
+T = TypeVar("T")
 
 WAITING = "waiting"
 _KINDS = ("", "parameters", "gradients", "optimizer", "inputs", WAITING)
@@ -64,6 +66,9 @@ class Run:
     shapes: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
     """Shapes of the tensors of each batch fetched, by reader."""
     readers: tuple[Mapping[str, int | None], ...]
+    waits: tuple[tuple[int, int | None], ...]
+    """For each block of waiting batches the place of its reader, and how many of them there are at
+    most where the reader has fewer left than it holds ready."""
     widest_conv: int
     flags: frozenset[str]
     trained: bool
@@ -99,6 +104,7 @@ def read_run(data: Mapping[str, Any]) -> Run:
             inside=frozenset(map(int, data["inside"])),
             shapes=_shapes(data["shapes"]),
             readers=tuple(map(_reader, data["readers"])),
+            waits=_waits(data),
             widest_conv=_whole(data["widest_conv"], MOST_BYTES),
             flags=frozenset(map(str, data["flags"])),
             trained=bool(data["trained"]),
@@ -121,6 +127,17 @@ def _whole(value: object, most: int) -> int:
     if not 0 <= number <= most:
         raise ValueError("not a recording: a figure out of bounds")
     return number
+
+
+def _waits(data: Mapping[str, Any]) -> tuple[tuple[int, int | None], ...]:
+    """Return how batches wait; in records before that said so, each reader has one block."""
+    said = data.get("waits")
+    if said is None:
+        return tuple((place, None) for place in range(len(data["readers"])))
+    return tuple(
+        (_whole(reader, MOST_COUNT), None if left is None else _whole(left, MOST_AHEAD))
+        for reader, left in said
+    )
 
 
 def _reader(data: Mapping[str, object]) -> dict[str, int | None]:
@@ -189,14 +206,15 @@ class Recording:
         lives only within a kernel, as the CPU's kernels need it.
         """
         run = self.run
-        reading = zip_longest(self.samples, self.ahead, self.widths)
+        waits = iter(run.waits)
         sizes: list[int] = []
         kinds: list[Kind] = []
         for place, kind in enumerate(run.kinds):
             size = self.sizes[place].at(batch)
             if kind == WAITING:
-                samples, ahead, width = next(reading, (None, None, None))
-                held = (ahead or Ahead()).waiting(waiting, host=kernels)
+                reader, left = next(waits, (len(self.ahead), None))
+                held = self._held(reader, left, waiting, host=kernels)
+                samples, width = _at(self.samples, reader), _at(self.widths, reader)
                 size *= ready(samples, batch, held, None if width is None else width.at(batch))
             elif not kernels and place in run.inside:
                 size = 0
@@ -204,24 +222,35 @@ class Recording:
             kinds.append(_kind(kind, place in run.inside))
         return Trace(run.events, sizes, kinds)
 
+    def _held(self, reader: int, left: int | None, usual: int, *, host: bool) -> int:
+        """Return how many batches wait in a reader that has so many left, None if enough."""
+        held = (_at(self.ahead, reader) or Ahead()).waiting(usual, host=host)
+        return held if left is None else min(held, left)
+
     def line(self, waiting: int, *, kernels: bool) -> AffineTrace | None:
         """Return the trace as exact lines, None where some block is not one."""
         run = self.run
         fixed: list[int] = []
         slopes: list[int] = []
-        reading = iter(self.ahead)
+        waits = iter(run.waits)
         for place, size in enumerate(self.sizes):
             if size.square or size.fixed % 1 or size.linear % 1 or size.fixed < 0:
                 return None
             times = 1
             if run.kinds[place] == WAITING:
-                times = next(reading, Ahead()).waiting(waiting, host=kernels)
+                reader, left = next(waits, (len(self.ahead), None))
+                times = self._held(reader, left, waiting, host=kernels)
             if not kernels and place in run.inside:
                 times = 0
             fixed.append(int(size.fixed) * times)
             slopes.append(int(size.linear) * times)
         kinds = [_kind(kind, place in run.inside) for place, kind in enumerate(run.kinds)]
         return AffineTrace(run.events, fixed, slopes, kinds)
+
+
+def _at(of_readers: Sequence[T | None], reader: int) -> T | None:
+    """Return what a reader has, None where nothing is recorded of it."""
+    return of_readers[reader] if reader < len(of_readers) else None
 
 
 def constant(run: Run) -> Recording:

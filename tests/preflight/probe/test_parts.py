@@ -28,25 +28,32 @@ from tests.waiting import DEADLINE_S
 def test_the_last_batch_of_an_epoch_is_as_large_as_the_others(part: Any) -> None:
     """Else runs with several batch sizes would meet a short batch at different steps."""
     filled = part("training.loaders").filled
-    assert list(filled([[0, 1, 2], [3, 4, 5], [6]])) == [[0, 1, 2], [3, 4, 5], [6, 6, 6]]
-    assert list(filled([[0, 1], [2, 3]])) == [[0, 1], [2, 3]]
+    assert list(filled([[0, 1, 2], [3, 4, 5], [6]], bool)) == [[0, 1, 2], [3, 4, 5], [6, 6, 6]]
+    assert list(filled([[0, 1], [2, 3]], bool)) == [[0, 1], [2, 3]]
     by_length = [[0, 1, 2], [3, 4], [5]]
-    assert list(filled(by_length)) == by_length
-    assert list(filled([[0]])) == [[0]]
-    assert list(filled([])) == []
+    assert list(filled(by_length, bool)) == by_length
+    assert list(filled([[0]], bool)) == [[0]]
+    assert list(filled([], bool)) == []
 
 
 def test_a_short_batch_after_one_alone_stays_short(part: Any) -> None:
     """A step that holds what it made of the one before has never two full ones."""
     filled = part("training.loaders").filled
-    assert list(filled([[0, 1, 2], [3]])) == [[0, 1, 2], [3]]
+    assert list(filled([[0, 1, 2], [3]], bool)) == [[0, 1, 2], [3]]
+
+
+def test_a_short_batch_stays_short_where_something_is_kept_of_each(part: Any) -> None:
+    """It adds to what is held, and as much as it has."""
+    filled = part("training.loaders").filled
+    ends = iter([[0, 1, 2], [3, 4, 5], [6]])
+    assert list(filled(ends, lambda: True)) == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_batches_of_another_sampler_are_filled_within(part: Any) -> None:
     filled = part("training.loaders").filled
     within = [[[0, 1, 2]], [[3, 4, 5]], [[6]]]
-    assert list(filled(within)) == [[[0, 1, 2]], [[3, 4, 5]], [[6, 6, 6]]]
-    assert list(filled(within[:1] + within[2:])) == [[[0, 1, 2]], [[6]]]
+    assert list(filled(within, bool)) == [[[0, 1, 2]], [[3, 4, 5]], [[6, 6, 6]]]
+    assert list(filled(within[:1] + within[2:], bool)) == [[[0, 1, 2]], [[6]]]
 
 
 def test_a_sampler_of_batches_has_their_size(part: Any) -> None:

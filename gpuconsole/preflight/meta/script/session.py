@@ -164,6 +164,14 @@ class Session(going_on.Session):
         """Tell whether an epoch that evaluates keeps something of each batch, and so goes on."""
         return self.keeping.goes_on(reader, self.batches_of(reader))
 
+    def keeps_batches(self, family: int) -> bool:
+        """Tell whether an epoch of a loader keeps something of each batch."""
+        return any(
+            self.keeping.matters(walk, self.batches_of(reader))
+            for reader, walk in self.keeping.walks.items()
+            if self.family.get(reader) == family
+        )
+
     def closes(self) -> bool:
         """Tell whether a cycle that ends may be the last of the first steps."""
         return not self.keeping.is_open
@@ -348,15 +356,16 @@ class Session(going_on.Session):
         self.name_blocks()
         ledger = STATE.ledger
         waiting = [place for place, kind in enumerate(ledger.kinds) if kind == "waiting"]
-        # Both in the order in which readers begin, which is not that in which they are made.
-        for place, key in zip(waiting, self.readers):
-            ledger.sizes[place] = self.waiting_of(key)
+        waits = list(zip(waiting, self.waits))
+        for place, (reader, _) in waits:
+            ledger.sizes[place] = self.waiting_of(reader)
         for reader, index in self.first_batches.items():
             ledger.sizes[index] = self.waiting_of(reader)
         facts = self.facts()
         return {
             **ledger.as_json(),
             **facts,
+            "waits": self.waits_of([wait for at, wait in waits if at not in ledger.dropped]),
             "flags": sorted(self.flags | STATE.flags),
             "widest_conv": STATE.widest_conv,
             "choices": dict(sorted(STATE.choices.items())),

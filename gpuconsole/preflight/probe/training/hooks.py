@@ -107,6 +107,9 @@ class Session:
         self.left_early: list[str] = []
         """What is said of them."""
         self.readers: dict[int, Reader] = {}
+        self.waits: list[tuple[int, int | None]] = []
+        """The readers in which batches waited, each time that these were others, and how many at
+        most where its epoch had no more."""
         self.open_readers: weakref.WeakValueDictionary[int, loaders.Watched] = (
             weakref.WeakValueDictionary()
         )
@@ -144,6 +147,16 @@ class Session:
         """A reader is asked for a batch; returns whether it goes on with its epoch."""
         self.closed_if(self.cycles.fetched(reader))
         return not self.cycles.cut(reader)
+
+    def opens(self, reader: int, left: int | None = None) -> None:
+        """Batches wait in a reader from now on: no more than are left of its epoch, where that is
+        fewer than it holds ready."""
+        self.record.mark("open", reader)
+        self.waits.append((reader, left))
+
+    def keeps_batches(self, family: int) -> bool:
+        """Tell whether an epoch of a loader keeps something of each batch."""
+        return False
 
     def begun(self, reader: int, ready: int) -> None:
         """A reader is made: it fetches so many batches before it is asked for one."""
@@ -228,6 +241,7 @@ class Session:
             "batch": self.request["size"] or self.own_batch() or 0,
             "paddle": self.paddle.__version__,
             "readers": list(self.readers.values()),
+            "waits": self.waits_of(self.waits),
             "flags": sorted(self.flags),
             "shapes": list(self.shapes.values()),
             "widest_conv": self.widest_conv,
@@ -243,6 +257,11 @@ class Session:
             "options": batch_size.options(self.own_batch()),
             "notes": [*notes(), *self.left_early],
         }
+
+    def waits_of(self, waits: Sequence[tuple[int, int | None]]) -> list[list[int | None]]:
+        """Return waiting batches by the places of their readers, as the document has these."""
+        place_of = {reader: place for place, reader in enumerate(self.readers)}
+        return [[place_of[reader], left] for reader, left in waits]
 
     def trains(self) -> list[int] | None:
         """Return the batch sizes of the script's own that are trained on, where the others keep

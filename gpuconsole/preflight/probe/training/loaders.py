@@ -88,6 +88,7 @@ def install(paddle: ModuleType, session: Session) -> None:
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
                               session.flags)  # fmt: skip
+            sparing.fetching.keeps = lambda: session.keeps_batches(vars(self)[_FAMILY])
         if paddle.in_dynamic_mode():
             inner = batches(paddle, self, sparing)
         elif session.sparing:
@@ -126,7 +127,7 @@ class Watched:
         """Open the epoch: its thread fetches the first batches before any is asked for."""
         session = self.session
         self.open = True
-        session.record.mark("open", self.number)
+        session.opens(self.number)
         session.readers[self.number] = self.length
         session.begun(self.number, self.ready)
         session.open_readers[self.number] = self
@@ -150,6 +151,7 @@ class Watched:
         if not self.open:
             self._begin()
         session.unread.discard(self.loader())
+        self._takes()
         session.record.mark("fetch", session.record.count + 1)
         try:
             batch = next(self.inner)
@@ -158,8 +160,9 @@ class Watched:
             raise
         finally:
             session.record.mark("fetched")
-        self.taken += 1
-        self._wait_for(self.length["batches"])
+        if self.taken - 1 == self.length["batches"]:
+            # More come than it was said to have.
+            session.opens(self.number)
         if not isinstance(batch, (list, tuple, dict)):
             # Paddle's reader leaves a bare batch to Python's collector: the last used one stays.
             self.bare = [*self.bare[-1:], batch]
@@ -168,13 +171,14 @@ class Watched:
 
     next = __next__
 
-    def _wait_for(self, batches: int | None) -> None:
-        """Note that none waits once the last of so many batches was taken; where more come after
-        it, some do."""
-        if self.taken == batches:
+    def _takes(self) -> None:
+        """A batch is asked for: with each of the last ones fewer wait, and none with the last."""
+        self.taken += 1
+        left = (self.length["batches"] or 0) - self.taken
+        if 0 <= left < self.ready:
             self.session.record.mark("close", self.number)
-        elif batches is not None and self.taken == batches + 1:
-            self.session.record.mark("open", self.number)
+        if 0 < left < self.ready:
+            self.session.opens(self.number, left)
 
     def close(self) -> None:
         """The reader releases its waiting batches."""
@@ -283,7 +287,8 @@ def batches(paddle: ModuleType, loader: DataLoader, taken: Taken = list) -> Iter
             yield as_tensors(paddle, collate(dataset[index]))
         return
     lists = batch_size.sized(sampler)
-    for place, indices in enumerate(lists if taken is list else filled(lists)):
+    keeps = taken.fetching.keeps if isinstance(taken, (Largest, Sparing)) else None
+    for place, indices in enumerate(filled(lists, keeps) if keeps else lists):
         # Nothing here holds the batch while it is used.
         batch = [_batch(paddle, _fetched(Lazy(indices, dataset), taken, place), taken, collate)]
         if isinstance(taken, (Largest, Sparing)):
@@ -320,10 +325,11 @@ def for_programs(paddle: ModuleType, loader: DataLoader, taken: Taken) -> Iterat
         yield batch if names is None else [dict(zip(names, batch))]
 
 
-def filled(lists: Iterable[list[int]]) -> Iterator[list[int]]:
+def filled(lists: Iterable[list[int]], keeps: Callable[[], bool]) -> Iterator[list[int]]:
     """Yield lists of samples, the last as long as the others where these are of one length: with
     another batch size the shorter one, which needs no more memory, would come at another step.
-    After one list alone it stays as it is: what is held of two full ones meets in no such epoch."""
+    After one list alone it stays as it is: what is held of two full ones meets in no such epoch.
+    So it does where the epoch keeps something of each batch: then it adds to what is held."""
     sizes: list[int] = []
     held: list[int] | None = None
     for indices in lists:
@@ -336,7 +342,7 @@ def filled(lists: Iterable[list[int]]) -> Iterator[list[int]]:
     most = sizes[0] if len(sizes) > 1 and len(set(sizes)) == 1 else 0
     whole = _flat(held)
     missing = max(0, most - len(whole))
-    if not missing:
+    if not missing or keeps():
         yield held
         return
     longer = [*whole, *itertools.islice(itertools.cycle(whole), missing)]
@@ -417,6 +423,8 @@ class Fetching:
         self.collate: collation.Collate | None = None
         """What makes a batch of samples, for all epochs."""
         self.templates = templates
+        self.keeps: Callable[[], bool] = bool
+        """Tells whether the epoch that goes on keeps something of each batch."""
         self.only_reads = False
         """Whether what makes a batch of samples is known not to write to them."""
         self.without_values: object = None
