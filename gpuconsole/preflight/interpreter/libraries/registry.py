@@ -14,6 +14,7 @@ from gpuconsole.preflight.interpreter.domain.values import (
 from gpuconsole.preflight.interpreter.libraries import argparse, config_dicts, cv2, paddlenlp
 from gpuconsole.preflight.interpreter.machine.run_state.run import Run
 from gpuconsole.preflight.interpreter.numpy import functions as numpy_functions
+from gpuconsole.preflight.interpreter.numpy.random import RandomModule
 from gpuconsole.preflight.interpreter.paddle import namespace as paddle_namespace
 from gpuconsole.preflight.interpreter.paddle.nn.layer import Layer
 from gpuconsole.preflight.interpreter.paddle.vision import transforms
@@ -101,7 +102,7 @@ def _set_up_with(name: str, run: Run) -> Namespace | None:
 
 def library(run: Run) -> Callable[[str], Value]:
     """Return the importer of modelled libraries for a run."""
-    namespaces: dict[str, Namespace | UserModule | None] = {}
+    namespaces: dict[str, Namespace | UserModule | RandomModule | None] = {}
 
     def find(name: str) -> Value:
         if name in namespaces:
@@ -129,7 +130,8 @@ def library(run: Run) -> Callable[[str], Value]:
             value = value.find(part) if isinstance(value, Namespace) else None
         if root in ("paddle", "numpy", "paddlenlp") and not path:
             namespaces[root] = value
-        namespaces[name] = value if isinstance(value, (Namespace, UserModule)) else None
+        modules = (Namespace, UserModule, RandomModule)
+        namespaces[name] = value if isinstance(value, modules) else None
         return namespaces[name]
 
     return find

@@ -31,10 +31,15 @@ _ABSTRACT: dict[str, tuple[type, ...]] = {
     "Iterable": (list, tuple, dict, set, frozenset, str, range),
     "Sequence": (list, tuple, str, range), "Mapping": (dict, mappings.Mapping),
     "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float),
+    "Complex": (int, float), "Real": (int, float), "Rational": (int,), "Integral": (int,),
     "MutableMapping": (dict, mappings.Mapping), "Set": (set, frozenset),
     "Iterator": (python_values.Lazy, python_values.Items, Walk),
     "Generator": (python_values.Items, Walk),
 }  # fmt: skip
+
+
+NUMBERS = ("Number", "Complex", "Real", "Rational", "Integral")
+"""The kinds of `numbers`, each of which whole numbers are."""
 
 
 def _is_native(interp: Interpreter, value: Value, kind: NativeClass) -> bool:
@@ -51,7 +56,7 @@ def _is_native(interp: Interpreter, value: Value, kind: NativeClass) -> bool:
 
 def is_instance(interp: Interpreter, value: Value, kinds: Value) -> Value:
     """Stand for `isinstance`; unknown where the value or a type is."""
-    if isinstance(value, SomeInt) and getattr(kinds, "name", "") == "int":
+    if isinstance(value, SomeInt) and getattr(kinds, "name", "") in ("int", *NUMBERS):
         return True
     if isinstance(value, Unknown) and not isinstance(value, SomeBytes):
         return value

@@ -30,8 +30,8 @@ SILENT = frozenset([
 """Roots of modules of which anything may be called without an effect on memory."""
 OPAQUE = frozenset([
     "threading", "tempfile", "zipfile", "tarfile",
-    "urllib", "requests", "queue", "multiprocessing",
-    "decimal", "fractions", "numbers", "select",
+    "urllib", "requests", "queue",
+    "decimal", "fractions", "select",
     "concurrent", "pkgutil", "ctypes", "weakref", "contextvars", "gzip", "bz2",
     "datetime", "hashlib", "zlib", "base64", "statistics", "unicodedata", "textwrap",
 ])  # fmt: skip

@@ -43,6 +43,7 @@ from gpuconsole.preflight.interpreter.stdlib import (
 from gpuconsole.preflight.interpreter.stdlib import csv as stdlib_csv
 from gpuconsole.preflight.interpreter.stdlib import io as stdlib_io
 from gpuconsole.preflight.interpreter.stdlib import re as stdlib_re
+from gpuconsole.preflight.interpreter.stdlib.isinstance_checks import NUMBERS
 from gpuconsole.preflight.interpreter.stdlib.json_yaml import load_json, load_yaml
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def modules(run: Run) -> dict[str, Callable[[], Namespace]]:
         "functools": collections_itertools.functools,
         "pathlib": os_pathlib.pathlib, "random": _random, "time": _time, "sys": _sys, "copy": _copy,
         "threading": no_effect.threading, "weakref": _weakref,
+        "numbers": _numbers, "multiprocessing": _multiprocessing,
         "concurrent": futures.concurrent, "http": no_effect.http,
         "tqdm": no_effect.tqdm, "gc": _gc, "itertools": collections_itertools.itertools_module,
         "enum": dataclasses_enum.enum, "dataclasses": dataclasses_enum.dataclasses,
@@ -231,6 +233,17 @@ def _sys() -> Namespace:
 def _weakref() -> Namespace:
     """Return `weakref`, of which the dictionary holds its values for as long as their keys live."""
     return _functions("weakref", {"WeakKeyDictionary": lambda run, items=None: dict(items or {})})
+
+
+def _numbers() -> Namespace:
+    return Namespace("numbers", {name: NativeClass(Native, name) for name in NUMBERS})
+
+
+def _multiprocessing() -> Namespace:
+    """Return `multiprocessing` as far as scripts set it up; what others compute is not followed."""
+    return _functions("multiprocessing", dict.fromkeys(
+        ("set_start_method", "freeze_support", "set_executable", "log_to_stderr"), quiet_function
+    ))  # fmt: skip
 
 
 def _copy() -> Namespace:
