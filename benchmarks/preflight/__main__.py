@@ -1,7 +1,7 @@
 """Hold preflight's estimates against what real Paddle runs measured.
 
     python -m benchmarks.preflight [--set public|dev|fresh|heldout|unseen|strangers|all]
-                                   [--tier static|meta|traced] [--only ID,ID]
+                                   [--tier static|traced] [--only ID,ID]
                                    [--budgets N] [--quiet] [--json]
 
 Truth is the peak of Paddle's CPU allocator over whole training steps, so estimates are made with

@@ -46,6 +46,10 @@ class Ledger:
         self.inside: set[int] = set()
         self.cycles: list[int] = []
         self.dropped: set[int] = set()
+        self.collecting = False
+        """Whether Python's collector runs, at a time that the script has not chosen."""
+        self.collected: set[int] = set()
+        """Blocks that it released."""
         self.window = 0
         self.since: dict[int, int] = {}
         self.live = 0
@@ -78,9 +82,31 @@ class Ledger:
         """Record a release."""
         self.events.append(~block.index)
         self.live -= block.nbytes
+        if self.collecting:
+            self.collected.add(block.index)
         if self.window and self.since.pop(block.index, 0) == self.window:
             # Born and gone while samples were fetched: on a device nothing of it is seen.
             self.dropped.add(block.index)
+
+    def left_to_collector(self, trainings: Sequence[int]) -> tuple[int, int]:
+        """Return the bytes at the peak that Python's collector may have released before it, and by
+        how many the peak would be higher had it released nothing. `trainings` are the blocks that
+        there were when each began: of two at least, those of one that goes on are of use."""
+        live = most = at = held = highest = 0
+        for place, event in enumerate(self.events):
+            size = self.sizes[event] if event >= 0 else -self.sizes[~event]
+            live += size
+            if event >= 0 or ~event not in self.collected:
+                held += size
+            highest = max(highest, held)
+            if live > most:
+                most, at = live, place
+        before = self.events[: at + 1]
+        ends = [blocks for blocks in trainings if blocks <= max(before, default=0)]
+        over = {block for block in self.collected if block < (ends[-2] if len(ends) > 1 else 0)}
+        over.intersection_update(before)
+        over.difference_update(~event for event in before if event < 0)
+        return sum(self.sizes[block] for block in over), highest - most
 
     def resized(self, block: Block, nbytes: int) -> None:
         """Let a block that holds nothing be of a size in bytes as it is, not of a longer run."""

@@ -171,6 +171,9 @@ class Run(Likeness, total=False):
     own_sizes: list[int]
     """The script's own batch sizes of all loaders that were used until then, 0 where unknown."""
     uncollected: list[int] | None
+    in_cycles: list[int] | None
+    """Bytes at the peak that trainings which are over left in cycles of objects, and by how many
+    the peak would be higher had Python's collector released none; None without any."""
     unfilled: int
     awaits: int | None
     unsaved: bool

@@ -208,7 +208,7 @@ class Measured:
         unready = peak_parts.total - peak(self._trace(batch, backend, waiting=0)).total
         low = memory.low_mib - (1.0 - self.least) * reserved - unready * bound / MIB
         gap = self._gap(batch)
-        low -= gap.collected + gap.unfilled
+        low -= gap.may_be_less
         late = memory.total_mib * (1.0 + freed_late(self.flags, backend))
         high = max(memory.high_mib, late) + gap.beside(parts, batch, copies=backend == "cpu")
         high += self.later.beside(batch) / MIB

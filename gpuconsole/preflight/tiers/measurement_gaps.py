@@ -32,6 +32,10 @@ UNCOLLECTED = (
     "comes after a hundred or so of them: those of two epochs are counted, and the range "
     "goes from none of them to {size} more."
 )
+CYCLES = (
+    "Of trainings that are over {size} may wait for Python's collector, which are counted: the "
+    "range goes from none of them to {more} more."
+)
 UNFILLED = (
     "L-BFGS may end before its history is full: all of it is counted, and the lower end of the "
     "range is {size} less."
@@ -60,13 +64,26 @@ class Gap:
     """MiB of used batches that are counted, and that Python's collector may have found before."""
     uncollected: float = 0.0
     """MiB of further ones that a longer run may leave to it."""
+    in_cycles: tuple[float, float] = (0.0, 0.0)
+    """MiB of what trainings that are over have left in cycles of objects: what is counted, and what
+    Python's collector may have left beside that."""
     unfilled: float = 0.0
     """MiB of L-BFGS's history that it has only where it makes all its iterations."""
+
+    @property
+    def may_be_less(self) -> float:
+        """MiB that are counted and need not be there."""
+        return self.collected + self.in_cycles[0] + self.unfilled
+
+    @property
+    def may_be_left(self) -> float:
+        """MiB that Python's collector may leave beside what is counted."""
+        return self.uncollected + self.in_cycles[1]
 
     def is_open(self, *, copies: bool) -> bool:
         """Tell whether more may be needed; `copies` where what is saved lies beside the tensors."""
         awaited = self.steps or self.samples is not None
-        return awaited or self.uncollected > 0 or (copies and self.unsaved)
+        return awaited or self.may_be_left > 0 or (copies and self.unsaved)
 
     def beside(self, parts: Mapping[str, float], batch: int, *, copies: bool) -> float:
         """Return the MiB that may come beside a step with the given parts (MiB): an evaluation that
@@ -77,13 +94,16 @@ class Gap:
             evaluated = share * (parts["activations"] + parts["inputs"])
         if copies and (self.steps or self.unsaved):
             saved = parts["parameters"] + parts["optimizer"]
-        return evaluated + saved + self.uncollected
+        return evaluated + saved + self.may_be_left
 
     def said(self, *, copies: bool) -> list[str]:
         """Return what is said of it."""
         said = [msg(UNREACHED)] if self.steps else []
         if self.uncollected or self.collected:
             said.append(msg(UNCOLLECTED, size=format_mib(self.uncollected)))
+        if any(self.in_cycles):
+            size, more = map(format_mib, self.in_cycles)
+            said.append(msg(CYCLES, size=size, more=more))
         if self.unfilled:
             said.append(msg(UNFILLED, size=format_mib(self.unfilled)))
         if self.samples:
@@ -110,6 +130,9 @@ class Reached:
     """Whether it went on beyond its first steps, and so says what it awaits."""
     used: tuple[float, float] | None = None
     """Bytes of used batches that are counted, and of further ones; None without any."""
+    in_cycles: tuple[float, float] | None = None
+    """Bytes that trainings that are over have left in cycles of objects, and that may be left
+    beside them; None without any."""
     unfilled: float = 0.0
     """Bytes of L-BFGS's history that it has only where it makes all its iterations."""
 
@@ -126,21 +149,26 @@ class Reach:
         below = [run for run in self.runs if run.batch <= batch]
         runs = self.runs if alike else (below or self.runs[:1])[-1:]
         unsaved = [run.unsaved for run in runs if run.unsaved is not None]
-        collected, uncollected = self._used(batch)
+        collected, uncollected = self._left(batch, [(run.batch, run.used) for run in self.runs])
+        cycles = [(run.batch, run.in_cycles) for run in self.runs]
         return Gap(
             steps=bool(runs) and all(run.by == "steps" for run in runs),
             unsaved=bool(unsaved) and all(unsaved),
             samples=self._samples(batch) if _awaits(runs) else None,
             collected=collected,
             uncollected=uncollected,
+            in_cycles=self._left(batch, cycles),
             unfilled=max((run.unfilled for run in self.runs), default=0.0) / MIB,
         )
 
-    def _used(self, batch: int) -> tuple[float, float]:
-        """Return the MiB of used batches that are left to Python's collector, as reported by the
-        run at the largest batch size up to this one, in proportion: counted, and further ones; 0
-        if none reported any."""
-        reporting = [(run.batch, run.used) for run in self.runs if run.used is not None]
+    @staticmethod
+    def _left(
+        batch: int, reports: Sequence[tuple[int, tuple[float, float] | None]]
+    ) -> tuple[float, float]:
+        """Return the MiB that are left to Python's collector, as reported by the run at the largest
+        batch size up to this one, in proportion: counted, and further ones; 0 if none reported
+        any."""
+        reporting = [(size, left) for size, left in reports if left is not None]
         below = [pair for pair in reporting if pair[0] <= batch] or reporting[:1]
         if not below:
             return 0.0, 0.0
@@ -176,6 +204,7 @@ def _reached(run: Mapping[str, object]) -> Reached:
         awaits=size if whole and isinstance(size, int) else None if size is None else 0,
         goes_on="awaits" in run,
         used=_pair(used),
+        in_cycles=_pair(run.get("in_cycles")),
         unfilled=_size(run.get("unfilled")),
     )
 

@@ -17,6 +17,7 @@ from ..ledger import Block, Ledger
 from ..state import REFUSED, STATE, Unsupported
 from . import quasi_newton
 from .answers import MOST_PLACES, chosen
+from .collector import Collector
 from .copied_batches import CopiedTensors
 from .kept import Keeping
 
@@ -111,6 +112,7 @@ class Session(going_on.Session):
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
         super().__init__(paddle, request, channel)
         self.record = Recorder()
+        self.collector = Collector()
         self.keeping = Keeping(STATE.ledger, self.work, self.refuse)
         self.keeping.lengthened.install()
         self.fetched: set[bool] = set()
@@ -140,6 +142,7 @@ class Session(going_on.Session):
         quasi_newton.install(self.paddle)
         super().install()
         watched_loops.ASSERTIONS.given = lambda: STATE.made_up
+        self.collector.install()
 
     def work(self) -> int:
         """Return how much was done since the run began."""
@@ -258,6 +261,11 @@ class Session(going_on.Session):
         counted = sum(block.nbytes for block in self.used_blocks)
         return [counted, max(0, most - 1 - self.used) * self.used_most]
 
+    def optimizer_made(self, optimizer: Optimizer) -> None:
+        """An optimizer is made: what was born before the one before it may be of no use now."""
+        self.collector.training_begins()
+        super().optimizer_made(optimizer)
+
     def step_begins(self, optimizer: Optimizer) -> None:
         """An optimizer steps; one that has not done so trains something else from here on."""
         if self.paddle.in_dynamic_mode():
@@ -330,7 +338,8 @@ class Session(going_on.Session):
             self.finish_late(self.onward, until or self.cycles.seen + 1)
         if REFUSED:
             self.channel.fail("unsupported", f"Unsupported: {REFUSED[0]}")
-        self.channel.end({"run": self.answer()})
+        run = self.answer()
+        self.channel.end({"run": {**run, "in_cycles": self.collector.end()}})
 
     def finish_late(self, onward: Onward, until: int) -> None:
         """Leave after the answer, or say another where the later part of the run is unlike it."""
@@ -340,13 +349,14 @@ class Session(going_on.Session):
                 self.keeping.broken_off(reader, self.batches_of(reader))
         steps = self.cycles.seen
         run = self.answer()
+        in_cycles = self.collector.end()
         later = rises(most(run), most(self.first)) or self.has_other_work
         if later or onward.until is not None:
             early = self.first["cycles_seen"]
             run.update({"until": until, "early": early, "way": onward.way})
         else:
             run = {**self.first, "reached": run["reached"], "uncollected": run["uncollected"]}
-        run.update({"awaits": self.awaits, "unsaved": self.unsaved})
+        run.update({"awaits": self.awaits, "unsaved": self.unsaved, "in_cycles": in_cycles})
         if REFUSED:
             run["notes"].append(UNFOLLOWED.format(steps, REFUSED[0]))
         self.channel.end({"run": run})
