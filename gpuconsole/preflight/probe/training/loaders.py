@@ -88,7 +88,9 @@ def install(paddle: ModuleType, session: Session) -> None:
         if session.sparing:
             sparing = Largest(Sparing(vars(self).setdefault(_FETCHING, session.fetching())),
                               session.flags)  # fmt: skip
-            sparing.fetching.keeps = lambda: session.keeps_batches(vars(self)[_FAMILY])
+            # The loader itself would stay in a cycle.
+            alive = weakref.ref(self)
+            sparing.fetching.keeps = lambda: session.keeps_batches(vars(alive()).get(_FAMILY, 0))
         if paddle.in_dynamic_mode():
             inner = batches(paddle, self, sparing)
         elif session.sparing:
