@@ -104,7 +104,7 @@ def read_run(data: Mapping[str, Any]) -> Run:
             inside=frozenset(map(int, data["inside"])),
             shapes=_shapes(data["shapes"]),
             readers=tuple(map(_reader, data["readers"])),
-            waits=_waits(data),
+            waits=_waits(data.get("waits"), len(data["readers"])),
             widest_conv=_whole(data["widest_conv"], MOST_BYTES),
             flags=frozenset(map(str, data["flags"])),
             trained=bool(data["trained"]),
@@ -129,11 +129,12 @@ def _whole(value: object, most: int) -> int:
     return number
 
 
-def _waits(data: Mapping[str, Any]) -> tuple[tuple[int, int | None], ...]:
+def _waits(
+    said: Iterable[tuple[object, object]] | None, readers: int
+) -> tuple[tuple[int, int | None], ...]:
     """Return how batches wait; in records before that said so, each reader has one block."""
-    said = data.get("waits")
     if said is None:
-        return tuple((place, None) for place in range(len(data["readers"])))
+        return tuple((place, None) for place in range(readers))
     return tuple(
         (_whole(reader, MOST_COUNT), None if left is None else _whole(left, MOST_AHEAD))
         for reader, left in said
