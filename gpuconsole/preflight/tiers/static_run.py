@@ -28,6 +28,8 @@ from gpuconsole.preflight.memory.trace import Trace
 
 MAX_DRAFTS = 3
 """Times a static program is written again for the shapes that it turns out to be fed with."""
+MOST_BEFORE = 0.05
+"""Share by which what comes before a training may hold more, where part of it is not known."""
 LEAST_GROWTH = 0.001
 """Share of the peak that counts, of what is kept by and by."""
 FEW_GROWTH = 0.5
@@ -214,6 +216,26 @@ def _growing(run: Run, trace: Trace) -> values.Unknown | None:
     return None
 
 
+def _before_training(run: Run, trace: Trace) -> values.Unknown | None:
+    """Return why memory is not known although training was followed: what came before it holds more
+    than its steps do, and of some work with tensors the result is not known."""
+    findings, ends = run.findings, run.progress.closed_at
+    is_sure = findings.lost is None and findings.unsized is None
+    if is_sure or not run.progress.optimizers or len(ends) < CYCLES:
+        return None
+    first, born, live, steps, before = ends[0], 0, 0, 0, 0
+    for event in trace.events:
+        live += trace.sizes[event] if event >= 0 else -trace.sizes[~event]
+        born = max(born, event + 1)
+        if born > first:
+            steps = max(steps, live)
+        else:
+            before = max(before, live)
+    if before <= steps * (1 + MOST_BEFORE):
+        return None
+    return run.gap("what comes before its training holds more than that, and not all of it is known")
+
+
 def _mib(nbytes: int) -> str:
     return f"{nbytes / MIB:.2f}" if nbytes > MIB / 200 else "less than 0.01"
 
@@ -226,7 +248,7 @@ def _outcome(
         None if run.findings.faults else _unfollowed(run, unknowns)
     )
     if blocking is None and not run.findings.faults:
-        blocking = _growing(run, trace)
+        blocking = _growing(run, trace) or _before_training(run, trace)
     if blocking is not None:
         key = (blocking.file, blocking.line, blocking.reason)
         unknowns = [blocking, *(u for u in unknowns if (u.file, u.line, u.reason) != key)]

@@ -271,6 +271,19 @@ def subscripts(paddle: Any, step: Any) -> None:
 
 
 @case
+def parts_of_complex_numbers(paddle: Any, step: Any) -> None:
+    """They are looked at in place, and keep the whole alive."""
+    net = paddle.nn.Linear(64, 64)
+    turned = paddle.complex(paddle.ones([40, 64]), paddle.ones([40, 64]))
+
+    def loss_of(net: Any, x: Any) -> Any:
+        return (net(x) * turned).real().square().mean()
+
+    optimizer = paddle.optimizer.SGD(parameters=net.parameters())
+    train(paddle, net, optimizer, lambda: (paddle.rand([40, 64]),), loss_of, step)
+
+
+@case
 def turned_views(paddle: Any, step: Any) -> None:
     """Kernels on views in another order: some keep the view for backward, others a copy."""
     functional, net = paddle.nn.functional, paddle.nn.Linear(64, 64)

@@ -236,7 +236,10 @@ def guard(
 
 def _not_followed(run: Run, unknown: Unknown, args: Iterable[Value]) -> Unknown:
     """List the unknown that a call of a library returns; with tensors that train, memory is too."""
-    if any(isinstance(arg, Tensor) and arg.needs_grad for arg in args):
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    if tensors and run.findings.unsized is None:
+        run.findings.unsized = unknown
+    if any(tensor.needs_grad for tensor in tensors):
         run.block(unknown)
     else:
         run.note_unknown(unknown)

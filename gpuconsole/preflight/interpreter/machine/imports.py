@@ -124,7 +124,7 @@ class Importer:
         if self.frameworks and not self.paddle and run.progress.cycles < CYCLES:
             run.findings.blocking = self.frameworks[0]
             run.findings.faults.clear()
-        run.close_inference()
+        run.close_short_run()
 
     def module(self, name: str, level: int = 0) -> Value:
         """Return a module: a file of the project as Python would find it, or a library."""

@@ -23,8 +23,8 @@ SHAPED = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "view_shape", 
                     "flatten_", "squeeze_", "unsqueeze_"})  # fmt: skip
 """The same elements in another shape."""
 PICKED = frozenset({"transpose", "slice", "strided_slice", "unbind", "diagonal", "as_strided",
-                    "tensor_unfold", "transpose_grad", "view_slice"})  # fmt: skip
-"""Some of the elements, or in another order."""
+                    "tensor_unfold", "transpose_grad", "view_slice", "real", "imag"})  # fmt: skip
+"""Some of the elements, or in another order; of complex ones, every other number."""
 VIEWS = SHAPED | PICKED
 
 
@@ -106,6 +106,8 @@ def _picked(step: Step, strides: Shape) -> list[int]:
                 back[axis] = place
             order = back
         return [strides[axis] for axis in order]
+    if name in ("real", "imag"):
+        return [2 * stride for stride in strides]
     if name == "as_strided":
         return list(infer.integers(step, "stride"))
     if name == "unbind":

@@ -30,6 +30,8 @@ class Findings:
     """Those that gave tensors."""
     lost: Unknown | None = None
     """What was called with a tensor, or stepped, without being known: it may be the network."""
+    unsized: Unknown | None = None
+    """The first result of work with tensors that is not known: it may be large."""
     unknowns: dict[tuple[str, int, str], Unknown] = field(default_factory=dict)
     blocking: Unknown | None = None
     """The first unknown on the memory path: the memory is unknown."""

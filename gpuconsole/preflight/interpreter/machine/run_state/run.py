@@ -301,15 +301,16 @@ class Run:
         if not progress.walking and progress.optimizer_steps != progress.steps_closed:
             self.close_cycle()
 
-    def close_inference(self) -> None:
-        """Take a script that ended, and ran a network without training any, as steady.
+    def close_short_run(self) -> None:
+        """Take a script that ended as steady, if it ran a network without training any or made as
+        few steps as it makes.
 
         All that it ever allocates was seen; where something was not understood it was not.
         """
         progress, findings, tape = self.progress, self.findings, self.tape
-        trained = progress.optimizers or progress.backwards
+        unfinished = (progress.optimizers or progress.backwards) and not progress.optimizer_steps
         whole = findings.blocking is None and not findings.unknowns and not findings.faults
-        if progress.cycles < CYCLES and tape.layers and whole and not trained:
+        if progress.cycles < CYCLES and tape.layers and whole and not unfinished:
             progress.cycles = CYCLES
             if tape.flops:
                 tape.flops_done, tape.bytes_done = tape.flops, tape.bytes
