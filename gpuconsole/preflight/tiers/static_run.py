@@ -233,7 +233,9 @@ def _before_training(run: Run, trace: Trace) -> values.Unknown | None:
             before = max(before, live)
     if before <= steps * (1 + MOST_BEFORE):
         return None
-    return run.gap("what comes before its training holds more than that, and not all of it is known")
+    return run.gap(
+        "what comes before its training holds more than that, and not all of it is known"
+    )
 
 
 def _mib(nbytes: int) -> str:

@@ -353,3 +353,45 @@ def test_an_optimizer_that_is_let_go_of_lives_until_the_collector_runs(
     assert memory is not None
     more = estimate.memory.tensors_peak_mib - memory.tensors_peak_mib
     assert more == pytest.approx(held_mib, abs=0.1)
+
+
+BEFORE = """
+import paddle
+
+data = paddle.rand([{rows}, 1024])
+picked = {picked}
+data = None
+net = paddle.nn.Linear(1024, 8)
+sgd = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+for _ in range(5):
+    net(paddle.ones([16, 1024])).mean().backward()
+    sgd.step()
+    sgd.clear_grad()
+"""
+
+
+def test_what_holds_more_than_a_training_has_to_be_known_before_it_too(
+    scan: Callable[..., Analysis],
+) -> None:
+    """Another tensor of unknown size may hold more than what was seen."""
+    unknown = scan(BEFORE.format(rows=4096, picked="data[data > 0.5]")).estimate(backend="cpu")
+    assert unknown.memory is None
+    assert "before its training" in unknown.unknowns[0].reason
+    for rows, picked in ((4096, "data.exp().sum()"), (4, "data[data > 0.5]")):
+        assert scan(BEFORE.format(rows=rows, picked=picked)).estimate(backend="cpu").memory
+
+
+def test_a_script_of_one_step_is_answered_where_it_was_seen_whole(
+    scan: Callable[..., Analysis],
+) -> None:
+    """Measured with Paddle 3.3.1: 68,632 bytes."""
+    text = (
+        "import paddle\nnet = paddle.nn.Linear(64, 64)\n"
+        "adam = paddle.optimizer.Adam(parameters=net.parameters())\n"
+        "x = paddle.rand([8, 64])\nloss = net(x).mean()\nloss.backward()\n{step}\n"
+    )
+    estimate = scan(text.format(step="adam.step()\nadam.clear_grad()")).estimate(backend="cpu")
+    assert estimate.memory is not None
+    assert estimate.memory.tensors_peak_mib * MIB == 68_632
+    for step in ("", "adam.step()\nimport spam\nspam.go(x)"):
+        assert scan(text.format(step=step)).estimate(backend="cpu").memory is None
