@@ -566,6 +566,25 @@ ITS_PEAK = """
 from paddle.base import core
 print(core.host_memory_stat_peak_value("Allocated", 0))
 """
+MANY = "objects += [[] for _ in range(4000)]"
+"""More objects than the collector waits for."""
+TOGETHER = """
+import paddle
+
+
+def train():
+    nets = [paddle.nn.Linear(64, 256), paddle.nn.Linear(256, 64)]
+    adams = [paddle.optimizer.Adam(parameters=net.parameters()) for net in nets]
+    for _ in range(3):
+        nets[1](nets[0](paddle.ones([4, 64]))).mean().backward()
+        for adam in adams:
+            adam.step()
+            adam.clear_grad()
+
+
+train()
+"""
+"""One training with two optimizers, which ends before the script does."""
 LARGEST = 4 * (2 * 64 * 256 + 256 + 64)
 """Bytes of the parameters of the first network."""
 
@@ -581,8 +600,10 @@ def _both(tmp_path: Path, before: str, between: str) -> tuple[int, Memory]:
     return int(really_afresh(text + ITS_PEAK).splitlines()[-1]), memory
 
 
-def test_without_a_collector_all_of_them_stay(tmp_path: Path) -> None:
-    truth, memory = _both(tmp_path, "gc.disable()", "pass")
+@pytest.mark.parametrize("before", ["gc.disable()", "gc.set_threshold(0)"])
+def test_without_a_collector_all_of_them_stay(before: str, tmp_path: Path) -> None:
+    """However many objects the script makes."""
+    truth, memory = _both(tmp_path, f"objects = []\n{before}", MANY)
     assert truth > 6 * LARGEST
     assert memory.tensors_peak_mib * MIB == pytest.approx(truth, abs=64)
 
@@ -598,3 +619,11 @@ def test_whenever_python_collects_the_truth_is_in_the_range(tmp_path: Path) -> N
     for before in ("gc.set_threshold(100)", "gc.set_threshold(10_000)"):
         truth, memory = _both(tmp_path, before, "pass")
         assert memory.low_mib * MIB <= truth <= memory.high_mib * MIB
+
+
+def test_what_several_optimizers_train_together_is_of_use_until_its_end(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TOGETHER)
+    question: Any = probe_request.build(None, script, mode="meta", backend="cpu")
+    (run,) = said(question)["document"]["runs"]
+    assert run["in_cycles"] is None

@@ -75,7 +75,7 @@ def _generate(
     walked = interp.eval(part.iter, scope)
     iterations = Iterations(interp, walked if at == 0 else None)
     items = interp.iterate(walked)
-    evaluation = Evaluation(interp)
+    evaluation, progress = Evaluation(interp), interp.run.progress
     del walked
     for item in items:
         iterations.count += 1
@@ -83,8 +83,11 @@ def _generate(
         evaluation.fill(interp, scope, collected)
         interp.assign(part.target, item if more is None else lengths.likeness(item), scope)
         truths = [interp.truth(interp.eval(test, scope)) for test in part.ifs]
+        steps = progress.optimizer_steps
         if False not in truths:
             _generate(interp, parts, at + 1, scope, collected, add, add_more)
+        if more is not None and progress.optimizer_steps > steps:
+            progress.open_ended = True
         if more is None:
             evaluation.look(interp, scope, collected)
         if more is not None or None in truths:

@@ -388,9 +388,11 @@ def _many(
     before = containers(scope)
     sizes = [lengths.length_of(container) for container, _ in before]
     interp.assign(node.target, lengths.likeness(item), scope)
-    item = None
+    item, steps = None, run.progress.optimizer_steps
     end = _turn(interp, node, scope, 1)
     run.close_hand_made_cycle()
+    if run.progress.optimizer_steps > steps:
+        run.progress.open_ended = True
     always = not any(map(_leaves_out, node.body))
     for (container, _), size in zip(before, sizes, strict=True):
         if lengths.length_of(container) != size and not (

@@ -30,8 +30,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _ABSTRACT: dict[str, tuple[type, ...]] = {
     "Iterable": (list, tuple, dict, set, frozenset, str, range),
     "Sequence": (list, tuple, str, range), "Mapping": (dict, mappings.Mapping),
-    "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float),
-    "Complex": (int, float), "Real": (int, float), "Rational": (int,), "Integral": (int,),
+    "Sized": (list, tuple, dict, set, frozenset, str, range), "Number": (int, float, complex),
+    "Complex": (int, float, complex), "Real": (int, float), "Rational": (int,), "Integral": (int,),
     "MutableMapping": (dict, mappings.Mapping), "Set": (set, frozenset),
     "Iterator": (python_values.Lazy, python_values.Items, Walk),
     "Generator": (python_values.Items, Walk),

@@ -35,9 +35,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.runs = gc.isenabled()
-        self.threshold, self.rounds, _ = gc.get_threshold()
-        self.threshold *= PATIENCE
-        self.collect, self.count = gc.collect, gc.get_count
+        self.collect, self.count, self.thresholds = gc.collect, gc.get_count, gc.get_threshold
         self.young, self.older, _ = gc.get_count()
         """Objects since the collector ran, and how often it did since it looked at older ones."""
         self.left = 0
@@ -45,6 +43,8 @@ class Collector:
         self.depth = 0
         self.trainings: list[int] = []
         """Blocks that there were when each training began."""
+        self.stepped = False
+        """Whether an optimizer has stepped since the last one was made."""
 
     def install(self) -> None:
         """Take over from Python's collector; a script that stops and starts it stops this one."""
@@ -85,16 +85,21 @@ class Collector:
         objects = self.count()[0]
         # Python counts from 0 again where the script has it collect, and so does this.
         self.young = max(0, self.young + objects - self.left)
-        if (self.runs and self.young > self.threshold) or objects > MOST:
+        # A script may set them at any time; with 0 Python never collects.
+        threshold, rounds, _ = self.thresholds()
+        runs = self.runs and threshold > 0
+        if (runs and self.young > PATIENCE * threshold) or objects > MOST:
             self.young = 0
             self.older += 1
-            looks_further = self.older > self.rounds
+            looks_further = self.older > rounds
             self.older = 0 if looks_further else self.older
             self._collect(1 if looks_further else 0)
 
     def training_begins(self) -> None:
-        """Note how many blocks there are."""
-        self.trainings.append(len(STATE.ledger.sizes))
+        """Note how many blocks there are; optimizers without a step in between train together."""
+        if self.stepped or not self.trainings:
+            self.trainings.append(len(STATE.ledger.sizes))
+        self.stepped = False
 
     def end(self) -> list[int] | None:
         """Collect all that the run has left; return the bytes at the peak that trainings which were

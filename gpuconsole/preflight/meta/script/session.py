@@ -270,6 +270,7 @@ class Session(going_on.Session):
         """An optimizer steps; one that has not done so trains something else from here on."""
         if self.paddle.in_dynamic_mode():
             self.keeping.stepped()
+        self.collector.stepped = True
         super().step_begins(optimizer)
 
     def program_ran(self) -> None:

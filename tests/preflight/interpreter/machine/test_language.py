@@ -145,7 +145,8 @@ SHORT = [
     "two = lambda x: x if isinstance(x, Iterable) else (x, x)\nw = sum(two(20)); b = two([24])[0]\n"
     "assert isinstance({}, Mapping) and isinstance(len, Callable) and not isinstance(3, Iterable)",
     "import numbers\nfrom numbers import Real\nw = 40 if isinstance(3, numbers.Integral) else 1\n"
-    "b = 24 if isinstance(0.5, Real) and not isinstance(0.5, numbers.Integral) else 1",
+    "b = 24 if isinstance(0.5, Real) and not isinstance(0.5, numbers.Integral) else 1\n"
+    "assert isinstance(1j, numbers.Complex) and not isinstance(1j, Real)",
     "import multiprocessing as mp\nmp.set_start_method('spawn', force=True)\n"
     "mp.freeze_support()\nw, b = 40, 24",
     "import numpy.random as npr\nfrom numpy.random import rand\n"

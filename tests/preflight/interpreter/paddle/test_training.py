@@ -393,5 +393,7 @@ def test_a_script_of_one_step_is_answered_where_it_was_seen_whole(
     estimate = scan(text.format(step="adam.step()\nadam.clear_grad()")).estimate(backend="cpu")
     assert estimate.memory is not None
     assert estimate.memory.tensors_peak_mib * MIB == 68_632
-    for step in ("", "adam.step()\nimport spam\nspam.go(x)"):
+    many = "for line in open('data.txt'):\n    adam.step()\n    net(x).mean().backward()"
+    listed = "steps = [adam.step() for line in open('data.txt')]"
+    for step in ("", "adam.step()\nimport spam\nspam.go(x)", many, listed):
         assert scan(text.format(step=step)).estimate(backend="cpu").memory is None

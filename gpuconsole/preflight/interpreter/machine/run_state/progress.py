@@ -26,6 +26,8 @@ class Progress:
     optimizer_steps: int = 0
     steps_closed: int = 0
     """Steps that belong to closed cycles."""
+    open_ended: bool = False
+    """Whether steps were made in a loop of unknown length, of which one iteration was followed."""
     steps_of: list[int] = field(default_factory=list)
     """Steps of each optimizer."""
     backwards: int = 0

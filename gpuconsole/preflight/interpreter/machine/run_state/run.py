@@ -308,7 +308,8 @@ class Run:
         All that it ever allocates was seen; where something was not understood it was not.
         """
         progress, findings, tape = self.progress, self.findings, self.tape
-        unfinished = (progress.optimizers or progress.backwards) and not progress.optimizer_steps
+        trains = progress.optimizers or progress.backwards
+        unfinished = progress.open_ended or (trains and not progress.optimizer_steps)
         whole = findings.blocking is None and not findings.unknowns and not findings.faults
         if progress.cycles < CYCLES and tape.layers and whole and not unfinished:
             progress.cycles = CYCLES
