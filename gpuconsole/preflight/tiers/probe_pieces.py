@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.preflight.memory.backends import terms
 from gpuconsole.preflight.memory.liveness import peak
 from gpuconsole.preflight.tiers.probe_trace import (
     OtherProgram,
@@ -25,6 +26,9 @@ from gpuconsole.preflight.tiers.probe_trace import (
 
 SLACK = 0.001
 """Share of its peak by which a run may differ from what the others tell, and all be on a line."""
+WAITING = terms("cpu").waiting_batches
+"""Batches that a reader holds ready: near an epoch's end fewer, of which runs of other batch sizes
+tell other numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,9 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
 
 
 def _on_the_line(whole: Recording, run: Run) -> bool:
-    true, estimated = _peak(constant(run), run.batch), _peak(whole, run.batch)
-    return abs(estimated - true) <= SLACK * true
+    own = constant(run)
+    peaks = [(_peak(own, run.batch, n), _peak(whole, run.batch, n)) for n in (1, WAITING)]
+    return all(abs(estimated - true) <= SLACK * true for true, estimated in peaks)
 
 
 def _stretch(few: Run, many: Run) -> Recording:
@@ -129,5 +134,5 @@ def _curvature(runs: Sequence[Run], slopes: Sequence[float]) -> float:
     return max(0.0, (slopes[-1] - slopes[-2]) / (runs[-1].batch - runs[-3].batch))
 
 
-def _peak(recording: Recording, batch: int) -> int:
-    return peak(recording.trace(batch, 1, kernels=True)).total
+def _peak(recording: Recording, batch: int, waiting: int = WAITING) -> int:
+    return peak(recording.trace(batch, waiting, kernels=True)).total

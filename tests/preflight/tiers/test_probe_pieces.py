@@ -143,6 +143,26 @@ def test_what_was_asked_for_and_run_is_exact_beside_the_scripts_own() -> None:
     assert peak(one, 3) >= 133
 
 
+def near_its_end(batch: int, left: int) -> dict[str, Any]:
+    """Return a recording that has its peak where so many batches of an epoch are left."""
+    return run(
+        batch, straight(batch),
+        events=[0, 1, ~1, 2, 3, 4, ~4, ~3, ~2], cycles=[9], name=[0, 0, 0, 0, 1],
+        sizes=[100 * KIB, *[8 * KIB * batch] * 3, 4000 * KIB + straight(batch)],
+        kind=[1, 5, 5, 4, 0], waits=[[0, None], [0, left]],
+        readers=[{"samples": 100, "batches": -(-100 // batch), "queued": 2, "buffered": 2}],
+    )  # fmt: skip
+
+
+def test_fewer_batches_are_left_in_the_run_of_the_larger_ones() -> None:
+    """An epoch of a hundred samples in batches of 20 and of 40, in its second step."""
+    one = without_data(near_its_end(20, 3), near_its_end(40, 1))
+    assert peak(one, 20) == pytest.approx(100 + 8 * 20 * 4 + 4000 + 65)
+    assert peak(one, 40) == pytest.approx(100 + 8 * 40 * 2 + 4000 + 125)
+    assert peak(one, 10) >= 100 + 8 * 10 * 6 + 4000 + 35
+    assert peak(one, 25) >= 100 + 8 * 25 * 3 + 4000 + 80
+
+
 def mixed(batch: int, width: int) -> dict[str, Any]:
     """Return a recording of which some batches have labels of another shape."""
     pictures = [batch, width]
