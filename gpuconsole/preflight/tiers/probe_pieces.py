@@ -21,6 +21,7 @@ from gpuconsole.preflight.tiers.probe_trace import (
     Unusable,
     combine,
     constant,
+    for_all_sizes,
     require_little_varied,
 )
 
@@ -88,7 +89,7 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
             require_little_varied(first)
         return Pieces(((0, constant(first)),), first.batch, only=True)
     try:
-        whole = combine(first, last, exact=exact)
+        whole = for_all_sizes(combine(first, last, exact=exact), first)
         # What two runs have in common may lack what only one of them came to.
         if all(_on_the_line(whole, run) for run in (runs if exact else runs[1:-1])):
             return Pieces(((0, whole),), last.batch)

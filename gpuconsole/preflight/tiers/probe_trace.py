@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import pairwise, zip_longest
 from math import ceil, log, prod
@@ -264,6 +265,15 @@ def constant(run: Run) -> Recording:
     return Recording(
         run, sizes, Size(run.widest_conv, 0.0), samples, _ahead(run), _widths(run, run)
     )
+
+
+def for_all_sizes(whole: Recording, small: Run) -> Recording:
+    """Return a recording of two runs for batch sizes beside theirs: where fewer and fewer batches
+    are left they end an epoch elsewhere, and each reader has as many ready as it holds."""
+    run = whole.run
+    if small.waits == run.waits:
+        return whole
+    return replace(whole, run=replace(run, waits=tuple((reader, None) for reader, _ in run.waits)))
 
 
 def ready(samples: Size | None, batch: int, waiting: int, width: int | None = None) -> int:

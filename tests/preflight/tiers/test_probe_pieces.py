@@ -161,6 +161,8 @@ def test_fewer_batches_are_left_in_the_run_of_the_larger_ones() -> None:
     assert peak(one, 40) == pytest.approx(100 + 8 * 40 * 2 + 4000 + 125)
     assert peak(one, 10) >= 100 + 8 * 10 * 6 + 4000 + 35
     assert peak(one, 25) >= 100 + 8 * 25 * 3 + 4000 + 80
+    with_data = load(near_its_end(20, 3), near_its_end(40, 1))
+    assert peak(with_data, 10) >= 100 + 8 * 10 * 6 + 4000 + 35
 
 
 def mixed(batch: int, width: int) -> dict[str, Any]:

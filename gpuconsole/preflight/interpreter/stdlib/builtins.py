@@ -158,9 +158,11 @@ def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Valu
         )
         for row in rows:
             iterations.count += 1
-            more = lengths.rest(row)
+            more, progress = lengths.rest(row), interp.run.progress
+            steps = progress.optimizer_steps
             yield interp.call(function, list(lengths.likeness(row)), {})
             if more is not None:
+                progress.open_ended |= progress.optimizer_steps > steps
                 yield more
             elif iterations.enough(interp, (), here):
                 for row in iterations.telling(rows):

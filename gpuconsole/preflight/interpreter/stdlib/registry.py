@@ -241,9 +241,11 @@ def _numbers() -> Namespace:
 
 def _multiprocessing() -> Namespace:
     """Return `multiprocessing` as far as scripts set it up; what others compute is not followed."""
-    return _functions("multiprocessing", dict.fromkeys(
-        ("set_start_method", "freeze_support", "set_executable", "log_to_stderr"), quiet_function
-    ))  # fmt: skip
+    quiet = ("set_start_method", "freeze_support", "set_executable", "log_to_stderr")
+    return _functions("multiprocessing", {
+        **dict.fromkeys(quiet, quiet_function),
+        "cpu_count": lambda run: run.number("how many processors there are"),
+    })  # fmt: skip
 
 
 def _copy() -> Namespace:
