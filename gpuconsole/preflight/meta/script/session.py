@@ -106,7 +106,7 @@ class Session(going_on.Session):
     compared = 0
     """The work after which the run was last held against another that it is to be like."""
     past_half = False
-    """Whether an epoch that trains gave more batches than it has of twice the samples: with those
+    """Whether an epoch that trains returned more batches than it has of twice the samples: with those
     it ends sooner."""
 
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
@@ -209,7 +209,7 @@ class Session(going_on.Session):
         super().complete()
 
     def batch(self, reader: int, batch: object) -> object:
-        """A loader gave a batch: note whether it would have had it of twice as many samples."""
+        """A loader returned a batch: note whether it would have had it of twice as many samples."""
         epoch, batches = self.cycles.readers.get(reader), self.batches_of(reader) or 0
         if epoch is not None and reader in self.cycles.training and batches > 1:
             self.past_half = self.past_half or epoch.batches > (batches + 1) // 2
