@@ -106,7 +106,7 @@ class Session(going_on.Session):
     compared = 0
     """The work after which the run was last held against another that it is to be like."""
     past_half = False
-    """Whether an epoch that trains returned more batches than it has of twice the samples: with those
+    """Whether an epoch that trains had more batches than it has of twice the samples: with those
     it ends sooner."""
 
     def __init__(self, paddle: ModuleType, request: Request, channel: Channel) -> None:
