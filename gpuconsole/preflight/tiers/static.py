@@ -481,7 +481,7 @@ def _between(reserved: Mapping[int, float | None], batch: int) -> float | None:
 
 
 def _notes(backend: Backend, context_mib: float | None, *, trains: bool) -> tuple[str, ...]:
-    through = "two training steps" if trains else "its forward passes; nothing is trained"
+    through = "its first training steps" if trains else "its forward passes; nothing is trained"
     notes = [
         msg(
             "Method: the script's syntax tree was followed over shapes through {way_text}; "

@@ -86,10 +86,10 @@ def _generate(
         steps = progress.optimizer_steps
         if False not in truths:
             _generate(interp, parts, at + 1, scope, collected, add, add_more)
-        if more is not None and progress.optimizer_steps > steps:
-            progress.open_ended = True
         if more is None:
             evaluation.look(interp, scope, collected)
+        else:
+            progress.note_open_ended(steps)
         if more is not None or None in truths:
             whole = more is not None and not part.ifs and len(parts) == 1
             add_more(more if more and whole else lengths.fewer(interp.run, more))

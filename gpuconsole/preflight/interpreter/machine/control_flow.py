@@ -391,8 +391,7 @@ def _many(
     item, steps = None, run.progress.optimizer_steps
     end = _turn(interp, node, scope, 1)
     run.close_hand_made_cycle()
-    if run.progress.optimizer_steps > steps:
-        run.progress.open_ended = True
+    run.progress.note_open_ended(steps)
     always = not any(map(_leaves_out, node.body))
     for (container, _), size in zip(before, sizes, strict=True):
         if lengths.length_of(container) != size and not (

@@ -162,7 +162,7 @@ def _map(interp: Interpreter, function: Value, parts: tuple[Value, ...]) -> Valu
             steps = progress.optimizer_steps
             yield interp.call(function, list(lengths.likeness(row)), {})
             if more is not None:
-                progress.open_ended |= progress.optimizer_steps > steps
+                progress.note_open_ended(steps)
                 yield more
             elif iterations.enough(interp, (), here):
                 for row in iterations.telling(rows):

@@ -56,6 +56,10 @@ class Progress:
         """Whether enough cycles were followed: nothing more fills up, or it does so without end."""
         return self.cycles >= self.enough and not 0 < self.growing <= MAX_GROWING
 
+    def note_open_ended(self, steps: int) -> None:
+        """Note the one turn that was followed of a loop of unknown length, begun after `steps`."""
+        self.open_ended |= self.optimizer_steps > steps
+
     def ends_reader(self, steps: int) -> bool:
         """Whether an iteration that began after so many steps has made one, and its loader ends
         when it is asked for the next batch: enough is known then."""
