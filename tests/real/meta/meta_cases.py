@@ -127,6 +127,27 @@ def activated_norms(paddle: Any, step: Any) -> None:
 
 
 @case
+def gradients_in_one_block(paddle: Any, step: Any) -> None:
+    """Gradients that are joined and parted again, as ranks do that share them."""
+    from paddle.distributed import parallel
+
+    nn = paddle.nn
+    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimizer = paddle.optimizer.Momentum(parameters=net.parameters())
+    for _ in range(3):
+        net(paddle.rand([16, 64])).mean().backward()
+        with paddle.no_grad():
+            gradients = [parameter.grad for parameter in net.parameters()]
+            joined = parallel._coalesce_tensors({0: gradients})
+            del gradients
+            parallel._split_tensors(joined)
+            del joined
+        optimizer.step()
+        optimizer.clear_grad()
+        step()
+
+
+@case
 def residual(paddle: Any, step: Any) -> None:
     net = paddle.vision.models.resnet18(num_classes=10)
     optimizer = paddle.optimizer.Adam(parameters=net.parameters())

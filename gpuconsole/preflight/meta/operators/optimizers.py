@@ -84,6 +84,16 @@ def coalesced(
         output.m_block, output.m_known = fused.m_block, None
 
 
+def parted(whole: Tensor, outputs: Sequence[Tensor], *attributes: object) -> None:
+    """`split` of the older operators: tensors that have memory are filled with parts of a flat one,
+    as gradients are after all ranks have added up what lies in one block."""
+    sections = dict(zip(attributes[::2], attributes[1::2])).get("sections")
+    if not isinstance(sections, (list, tuple)) or len(whole.m_shape) != 1:
+        raise Unsupported("the older operator split, but into flat parts of known lengths")
+    for output, length in zip(outputs, sections):
+        output.m_shape, output.m_known = (int(length),), None
+
+
 ACTIVATIONS: dict[str, tuple[str, tuple[float, ...]]] = {
     **{item: (item, ()) for item in ("relu", "relu6", "sigmoid", "tanh", "gelu", "swish", "silu")},
     "softmax": ("softmax", (-1,)), "hard_swish": ("hardswish", ()),
@@ -121,6 +131,7 @@ def legacy(name: str, own: Callable[..., OwnTensor]) -> Callable[..., Result | O
     others: Mapping[str, Callable[..., Result]] = {
         **{name: attributed(name) for name in ATTRIBUTES},
         "check_finite_and_unscale": unscale, "accuracy": accuracy, "coalesce_tensor": coalesced,
+        "split": parted,
     }  # fmt: skip
     stand_in = activation(*ACTIVATIONS[name]) if name in ACTIVATIONS else others.get(name)
 
