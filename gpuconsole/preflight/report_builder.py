@@ -60,7 +60,7 @@ def report(
     estimate = estimator.estimate(task.batch_size, backend=backend, context_mib=context)
     estimate = replace(with_flags(estimate, task), digest=digest)
     if estimate.memory is None and analysis is not None:
-        estimate = _without_paddle(estimate, task)
+        estimate = _without_paddle(estimate, task, analysis)
     judged = advice.verdicts(estimator, task.batch_size, cards)
     if past is not None:
         estimate = replace(estimate, notes=(*estimate.notes, *past.notes(cards)))
@@ -91,9 +91,10 @@ def with_flags(estimate: Estimate, task: Task) -> Estimate:
     return replace(estimate, flags=tuple(sorted({*estimate.flags, *more}))) if more else estimate
 
 
-def _without_paddle(estimate: Estimate, task: Task) -> Estimate:
+def _without_paddle(estimate: Estimate, task: Task, analysis: Analysis) -> Estimate:
     """Flag the estimate of a script that names Paddle nowhere: running it would tell no more."""
-    if may_use_paddle(Path(task.script), _project(task)):
+    modules = [Path(file) for file in sorted(analysis.files()) if file.endswith(".py")]
+    if may_use_paddle(Path(task.script), _project(task), modules):
         return estimate
     return replace(estimate, flags=tuple(sorted({*estimate.flags, WITHOUT_PADDLE})))
 

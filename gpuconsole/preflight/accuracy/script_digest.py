@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from gpuconsole.core.jobs import Task
@@ -86,11 +87,16 @@ def _modules(script: Path, root: Path) -> Iterator[Path]:
     return (path for path in files.all(()) if path.suffix == ".py")
 
 
-def may_use_paddle(script: Path, project: Path | None = None) -> bool:
-    """Tell whether a script, or a module of its project that it imports, names Paddle at all."""
+def may_use_paddle(
+    script: Path, project: Path | None = None, imported: Iterable[Path] = ()
+) -> bool:
+    """Tell whether a script, or a module of its project that it imports, names Paddle at all.
+
+    `imported` are modules that were found in folders which the script itself adds to `sys.path`.
+    """
     try:
         # Most scripts name it themselves: their modules need not be looked for.
-        files = _modules(script, script.parent if project is None else project)
+        files = chain(_modules(script, script.parent if project is None else project), imported)
         return any(b"paddle" in path.read_bytes().lower() for path in files)
     except (OSError, RuntimeError, ValueError):
         return True

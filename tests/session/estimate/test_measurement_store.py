@@ -216,6 +216,20 @@ def test_a_script_whose_project_uses_paddle_is_not_said_to_have_none(
     assert "without-paddle" in Estimating(task, ()).answer(Analyses()).estimate.flags
 
 
+def test_a_script_may_import_paddle_from_a_folder_that_it_adds_itself(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    lesson, nets = tmp_path / "lessons" / "first", tmp_path / "lessons" / "nets"
+    lesson.mkdir(parents=True)
+    nets.mkdir()
+    (nets / "network.py").write_text("import gzip\nimport paddle\nrows = gzip.open('data.gz')\n")
+    script = lesson / "start.py"
+    script.write_text("import sys\nsys.path.insert(0, '..')\nfrom nets.network import rows\n")
+    task = Task("x", script=str(script), folder="lessons/first", project=str(tmp_path))
+    answer = Estimating(task, ()).answer(Analyses()).estimate
+    assert answer.memory is None
+    assert "without-paddle" not in answer.flags
+
+
 def test_a_recording_that_tells_no_memory_leaves_the_answer_to_the_next(
     tmp_path: Path, script: Path
 ) -> None:
