@@ -1252,6 +1252,12 @@ def test_code_of_the_project_makes_arrays_of_rows_that_are_not_alike(
         np.array(uneven)
     with pytest.raises(ValueError, match="inhomogeneous"):
         exec(compile("numpy.array(rows, dtype='float32')", str(tmp_path / "a.py"), "exec"), mine)
+    between = "def choose(rows): return numpy.array(rows)"
+    exec(compile(between, f"{older._OWN[1]}script/answers.py", "exec"), mine)
+    exec(compile("drawn = choose(rows)", str(tmp_path / "train.py"), "exec"), mine)
+    assert mine["drawn"].dtype == object
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        mine["choose"](uneven)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,15 @@ from .missing_files import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from numpy import ndarray
     from numpy.typing import DTypeLike
+
+
+_TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OWN = tuple(os.path.join(_TOP, part, "") for part in ("probe", "meta"))
+"""The folders of what runs beside a script."""
 
 
 class _ArgSpec(NamedTuple):
@@ -197,8 +202,12 @@ def _offer(module: ModuleType, names: Mapping[str, object], root: str) -> None:
 
 
 def _asks(inside: str) -> bool:
-    """Tell whether the caller of this is asked by code of the project."""
-    return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(inside)
+    """Tell whether the caller of this is asked by code of the project; what this package has put
+    in place of a function between the two does not count."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(inside)
 
 
 def _load_without_loader(yaml: ModuleType, root: str) -> None:
