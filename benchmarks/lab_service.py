@@ -12,8 +12,8 @@ from `/proc`.
 On a busy machine most of an answer's time is that in which service or console are ready and other
 programs have the processors. Linux counts that for each thread (`schedstat`). Times called `own`
 are without the longer of the two waits; both may wait at once, so they are no less than what an
-answer takes where nobody else wants a processor. `act_processor_ms` is the processor time of the
-service for an act, without what the watching consoles take meanwhile; `longest_step_ms` that of the
+answer takes on an idle machine. `act_processor_ms` is the processor time of the service
+for an act, without what the watching consoles take meanwhile; `longest_step_ms` that of the
 longest piece of work between two looks of the service at its socket, which an act may have to wait
 for.
 """

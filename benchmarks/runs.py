@@ -9,7 +9,7 @@ decided. `--sample` runs as many suggestions per script besides, drawn by a seed
 decided: so the assumption that decides them is held against real runs too, and those outside its
 bounds are listed. Peaks are kept in `scripts/runs.json`; a run that did not end within a minute, or
 did not come to three steps, is kept as null and stays undecided. What is kept is not run again:
-take it out of the file to measure it anew.
+take it out of the file to measure it again.
 """
 
 from __future__ import annotations

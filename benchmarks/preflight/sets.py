@@ -25,7 +25,7 @@ holds) and `gnn_molecules` (how many segments there are is data). Of the last 12
 were answered (24 points): 18 within 0.3 %, four up to +5.4 %, and `pinn_cavity`, whose loss is
 made of third derivatives, 69 % too low at both its batches; sums of gradients in a graph that is
 differentiated again are followed since, and operators of which that is not known make an unknown.
-Of the three that nobody can know, two were said to be unknown; of `seg_multiscale`, whose sizes
+Of the three that cannot be known, two were said to be unknown; of `seg_multiscale`, whose sizes
 are drawn by the clock, the bound of the largest sizes was given.
 """
 

@@ -74,7 +74,7 @@ class Static:
         if self.why.get(script, "").startswith("CRASH"):
             return None
         asked = self._advised.get(script)
-        # A search by following the script anew has so many steps for one question: each begins it
+        # A search by following the script again has so many steps for one question: each begins it
         # from nothing, as each command does.
         if asked is None or asked.line("cpu") is None:
             asked = self._advised[script] = preflight.analyse(script, argv)

@@ -1,4 +1,4 @@
-"""Holds the first runs of batches against the goals for code that nobody has seen.
+"""Holds the first runs of batches against the goals for code that was never seen.
 
     python -m benchmarks.wild --goals third-party-7,third-party-8,suites-5
 

@@ -1,7 +1,7 @@
 """Processor time of a command and of all that it starts, also in sandboxes that are killed.
 
 What a process has used goes to its parent when that waits for it; of a sandbox that is killed with
-all that is in it, nobody does. So the processes are looked at while they live.
+all that is in it, no process does. So the processes are looked at while they live.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The first run of each batch with each tier: written once, and never again.
 
 A batch that has been run is no longer unseen: what is corrected after it makes later figures better
-than those for code that nobody has looked at. So its first run is what counts, and a later run of
+than those for code that was never looked at. So its first run is what counts, and a later run of
 the same batch with the same tier cannot take its place: it is kept beside it as the latest. A run
 of an older version for comparison ("before") has a place of its own, and so has the latest run
 with data beside the scripts.

@@ -225,7 +225,7 @@ def _own(root: Path) -> list[str]:
 
 
 def _libraries() -> list[str]:
-    """Return folders of further libraries, which whoever measures names in `PYTHONPATH`."""
+    """Return folders of further libraries, those of `PYTHONPATH`."""
     return list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
 
 
@@ -290,7 +290,7 @@ class Peak:
 
     Paddle takes the sum over all threads for a peak only while one of them holds more than it ever
     held alone: a thread that has freed much goes unseen while a loader's thread holds batches. So
-    the counter begins anew at each layer, backward pass and optimizer's step, and the largest value
+    the counter is set back at each layer, backward pass and optimizer's step, and the largest value
     is kept here.
     """
 
@@ -301,9 +301,9 @@ class Peak:
         self._reset = core.host_memory_stat_reset_peak_value
 
     def keep(self, paddle: Any) -> None:
-        """Let Paddle's own counter answer with the largest value, and layers begin it anew."""
+        """Let Paddle's own counter answer with the largest value, and layers set it back."""
         vars(self._core)["host_memory_stat_peak_value"] = self._largest
-        vars(self._core)["host_memory_stat_reset_peak_value"] = self._anew
+        vars(self._core)["host_memory_stat_reset_peak_value"] = self._set_back
         optimizers = (paddle.optimizer.Optimizer, *paddle.optimizer.Optimizer.__subclasses__())
         for kind, name in (
             (paddle.nn.Layer, "__call__"),
@@ -331,7 +331,7 @@ class Peak:
         found: int = self._peak(kind, device)
         return max(self.value, found) if kind == "Allocated" else found
 
-    def _anew(self, kind: str, device: int) -> None:
+    def _set_back(self, kind: str, device: int) -> None:
         if kind == "Allocated":
             self.value = 0
         self._reset(kind, device)
@@ -348,7 +348,7 @@ def cut_epochs(reader: Any, loader: Any, batches: int) -> None:
     so many batches, so that what follows it is soon reached.
 
     It ends with the numbers of its samples, as a short epoch does: a reader that is left before its
-    end never lets go of the batches that it has ready. A loader is as long as its epoch, for
+    end keeps the batches that it has ready. A loader is as long as its epoch, for
     scripts that count their batches begin again where a reader ends before that.
     """
     length = loader.__len__

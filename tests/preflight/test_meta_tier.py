@@ -338,7 +338,7 @@ def test_epochs_of_a_training_that_is_left_are_passed_for_so_much_work() -> None
     work.done += 2
     assert not first.passes(9, PASSED)
     assert not first.passes(10, AWAITED), "what was left is left"
-    assert first.anew()
+    assert first.begins_another()
     for _ in range(STEADY + 1):
         first.cycle(15, 5)
     work.done += LONGEST + 1
@@ -355,11 +355,12 @@ def test_another_training_is_followed_like_the_first_but_not_any_number_of_them(
     for _ in range(STEADY + 1):
         onward.cycle(15, 5)
     assert onward.leaves(6, epochs=False)
-    assert onward.anew()
+    assert onward.begins_another()
     assert not onward.leaving
     onward.cycle(15, 5)
     assert not onward.leaves(7, epochs=False)
-    assert [onward.anew() for _ in range(TRAININGS - 1)] == [True] * (TRAININGS - 2) + [False]
+    others = [onward.begins_another() for _ in range(TRAININGS - 1)]
+    assert others == [True] * (TRAININGS - 2) + [False]
 
 
 def test_a_run_goes_the_way_of_another_whatever_it_sees_itself() -> None:

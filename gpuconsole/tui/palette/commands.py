@@ -35,7 +35,7 @@ class Actions:
     keys: tuple[Key, ...]
     console: ConsoleApp
     screen: ConsoleScreen
-    shown_unasked: bool = True
+    shown_at_once: bool = True
 
     def items(self) -> Iterator[Item]:
         """Give an item a key."""
@@ -74,7 +74,7 @@ class Hosts:
 
     console: ConsoleApp
     group: str = "host"
-    shown_unasked: bool = False
+    shown_at_once: bool = False
 
     def items(self) -> Iterator[Item]:
         """Give an item a host."""
@@ -95,7 +95,7 @@ class Devices:
 
     console: ConsoleApp
     group: str = "device"
-    shown_unasked: bool = False
+    shown_at_once: bool = False
 
     def items(self) -> Iterator[Item]:
         """Give an item a device."""
@@ -120,7 +120,7 @@ class Processes:
     console: ConsoleApp
     screen: ConsoleScreen
     group: str = "process"
-    shown_unasked: bool = False
+    shown_at_once: bool = False
 
     def items(self) -> Iterator[Item]:
         """Give an item a process."""
@@ -149,7 +149,7 @@ class Jobs:
 
     console: ConsoleApp
     group: str = "job"
-    shown_unasked: bool = False
+    shown_at_once: bool = False
 
     def items(self) -> Iterator[Item]:
         """Give an item a job."""
@@ -169,7 +169,7 @@ class Themes:
 
     console: ConsoleApp
     group: str = "theme"
-    shown_unasked: bool = True
+    shown_at_once: bool = True
 
     def items(self) -> Iterator[Item]:
         """Give an item a theme."""
@@ -191,7 +191,7 @@ class Settings:
 
     console: ConsoleApp
     group: str = "setting"
-    shown_unasked: bool = True
+    shown_at_once: bool = True
 
     def items(self) -> Iterator[Item]:
         """Give an item a value."""

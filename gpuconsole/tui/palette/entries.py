@@ -39,7 +39,7 @@ class Source(Protocol):
         """What the group is called, and what one types with a colon to ask for it alone."""
 
     @property
-    def shown_unasked(self) -> bool:
+    def shown_at_once(self) -> bool:
         """Whether it is offered before anything is typed."""
 
     def items(self) -> Iterable[Item]:

@@ -35,7 +35,7 @@ class ExtensionActions:
     console: ConsoleApp
     screen: ConsoleScreen
     group: str = "action"
-    shown_unasked: bool = True
+    shown_at_once: bool = True
 
     def items(self) -> Iterator[Item]:
         """Give an item an action that has what it needs."""

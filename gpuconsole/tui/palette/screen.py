@@ -206,7 +206,7 @@ class Palette(Dialog[None]):
         slice_ = _Slice()
         for source in self._sources:
             asked = bool(query.words) or query.group == source.group
-            if (query.group and query.group != source.group) or not (asked or source.shown_unasked):
+            if (query.group and query.group != source.group) or not (asked or source.shown_at_once):
                 continue
             items = known_items.get(source.group) if query.narrows(before) else None
             if items is None:

@@ -293,12 +293,12 @@ def _room(op: Operation, given: Sequence[Specs]) -> Room:
     x = given[0][0]
     if x is None:
         raise Unsupported("a recurrent net that runs over nothing")
-    unasked = op.name().endswith("_grad") and not op.results()[0].initialized()
+    unneeded = op.name().endswith("_grad") and not op.results()[0].initialized()
     masked = given[names.index("sequence_length")][0] is not None
     cell = rnn.CELLS[str(attributes["mode"])]
     sides = 2 if attributes["is_bidirec"] else 1
     hidden, layers = _whole(attributes["hidden_size"]), _whole(attributes["num_layers"])
-    return rnn.room(cell, Batch(x, unasked), hidden, layers, sides, masked)
+    return rnn.room(cell, Batch(x, unneeded), hidden, layers, sides, masked)
 
 
 def _whole(attribute: object) -> int:

@@ -132,7 +132,7 @@ class Session(going_on.Session):
         """Bytes of the largest of these batches."""
         self.used_seen = 0
         """How many there were."""
-        self.unasked: dict[int, Block] = {}
+        self.never_asked: dict[int, Block] = {}
         """The first batch of each reader that was asked for none, beside those that wait."""
         self.first_batches: dict[int, int] = {}
         """The blocks of these."""
@@ -159,7 +159,7 @@ class Session(going_on.Session):
     def asked(self, reader: int) -> bool:
         """A reader is asked for a batch: what it was made with is no longer all that it holds."""
         self.asked_for += 1
-        self.unasked.pop(reader, None)
+        self.never_asked.pop(reader, None)
         self.keeping.asked(reader)
         return super().asked(reader)
 
@@ -220,7 +220,7 @@ class Session(going_on.Session):
         held beside those that wait for the next ones."""
         if (self.batches_of(reader) or ready + 1) > ready:
             return
-        self.unasked[reader] = first = Block(STATE.ledger, 0, "first batch")
+        self.never_asked[reader] = first = Block(STATE.ledger, 0, "first batch")
         self.first_batches[reader] = first.index
         STATE.ledger.tag([first.index], "inputs")
 

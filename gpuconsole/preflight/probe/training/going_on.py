@@ -194,7 +194,7 @@ class Session(hooks.Session, ABC):
             super().step_begins(optimizer)
             return
         watch, serial = watched_loops.WATCH, optimizer.__dict__.get(SERIAL, 0)
-        if self.onward is not None and serial not in self.known and self.onward.anew():
+        if self.onward is not None and serial not in self.known and self.onward.begins_another():
             watch.leaving = False
         self.known.add(serial)
         super().step_begins(optimizer)

@@ -162,7 +162,7 @@ class Onward:
             return seen >= self.until
         return self.left >= PATIENCE
 
-    def anew(self) -> bool:
+    def begins_another(self) -> bool:
         """Another optimizer steps for the first time: what it trains is followed like the first;
         tells whether it is."""
         if self.trainings >= TRAININGS:

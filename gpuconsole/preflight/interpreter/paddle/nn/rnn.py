@@ -155,12 +155,12 @@ class Recurrent(Layer):
         # The first layer comes last. With up to two layers the input's gradient is there twice by
         # then; once it is made even if it is not needed.
         last = (0, x.nbytes, x.nbytes + sides * cell)[layers] if layers < 3 else 0
-        unasked = x.nbytes if not x.needs_grad else 0
+        unneeded = x.nbytes if not x.needs_grad else 0
         return Room(
             reserve=(self.reserve * layers - 1) * sides * cell,
             dropped=sides * cell // item,
             forward=forward + mask,
-            backward=unasked
+            backward=unneeded
             + max(
                 backward * cell + self.recurred * state + mask + self.states * state * masked, last
             ),
