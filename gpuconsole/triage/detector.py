@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpuconsole.config import Thresholds
@@ -75,10 +75,16 @@ class _Turns:
             self._until[self._names.index(name)] = -math.inf
 
     def due(
-        self, hosts: Sequence[Host], touched: set[str], now: float, every_s: float
+        self,
+        hosts: Sequence[Host],
+        looked_at: Mapping[str, Host],
+        touched: set[str],
+        now: float,
+        every_s: float,
     ) -> Iterator[Host]:
         """Yield the hosts with a turn that has begun, those in another state than before, and those
-        that are touched; all where a turn takes no time."""
+        that are touched; all where a turn takes no time. One whose record is still that of
+        `looked_at` keeps its turn until it has another."""
         names = [host.name for host in hosts]
         before_s, before = self._arranged
         if names != self._names or every_s != before_s or now < before:
@@ -87,7 +93,10 @@ class _Turns:
         self._arranged = every_s, now
         seen, until = self._seen, self._until
         for place, (host, state, rests) in enumerate(zip(hosts, seen, until, strict=True)):
-            if now < rests and host.state is state and not (touched and host.name in touched):
+            waits = not (touched and host.name in touched)
+            if waits and (
+                (now < rests and host.state is state) or looked_at.get(host.name) is host
+            ):
                 continue
             if every_s > 0.0:
                 turn = int(now / every_s + place * _SPREAD)
@@ -143,10 +152,7 @@ class Watch:
         With `every_s` hosts take turns: one of which only figures changed is looked at once in so
         many seconds, and not all at the same moment.
         """
-        looked_at = self._hosts
-        for host in self._turns.due(snapshot.hosts, touched, now, every_s):
-            if looked_at.get(host.name) is not host or host.name in touched:
-                yield host
+        yield from self._turns.due(snapshot.hosts, self._hosts, touched, now, every_s)
         if len(self._hosts) > len(snapshot.hosts) or self._by_host.keys() - self._hosts.keys():
             names = {host.name for host in snapshot.hosts}
             for name in {*self._hosts, *self._by_host} - names:

@@ -389,6 +389,23 @@ def test_hosts_of_a_large_fleet_take_turns_but_not_one_that_is_lost() -> None:
     assert "new" in looked(0.1), "and a host that is new"
 
 
+def test_a_turn_without_news_waits_for_the_next_news() -> None:
+    made = patient()
+
+    def looked(after: float, hosts: tuple[Host, ...]) -> int:
+        made.now += after
+        due = list(made.watch.due(FleetSnapshot(0, made.now, hosts), set(), made.now, 10.0))
+        for one in due:
+            made.watch.examine(one, made.around, made.now)
+        return len(due)
+
+    silent, heard = (tuple(host(name=f"h{n}", at=NOW + s) for n in range(100)) for s in (0, 10))
+    assert looked(0.0, silent) == 100
+    assert looked(10.0, silent) == 0, "the turn of each has begun, and none has news"
+    assert looked(0.1, heard) == 100
+    assert looked(0.1, silent) < 5
+
+
 def test_times_run_on_while_no_host_has_news() -> None:
     made = patient()
     picture = FleetSnapshot(1, made.now, (DOWN,))
