@@ -72,6 +72,21 @@ def fit(text: str, width: int, align: Align = "left") -> str:
     return padding + plain if align == "right" else plain + padding
 
 
+class WholeStrip(Strip):
+    """A strip that is freed as soon as nothing refers to it.
+
+    Textual remembers in a strip how it was divided, and one that was not is its own only part: it
+    refers to itself, and stays until garbage is searched for.
+    """
+
+    __slots__ = ()
+
+    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
+        """Return the parts between these places; the strip itself where only its end is one."""
+        places = list(cuts)
+        return [self] if places == [self.cell_length] else super().divide(places)
+
+
 def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
     """Return pieces as a strip of exactly `width` cells; every segment has a style."""
     segments = joined_pieces(pieces)
@@ -80,14 +95,14 @@ def strip(pieces: Iterable[Piece], width: int, blank: Style) -> Strip:
         return Strip(segments, taken).adjust_cell_length(width, blank)
     if taken < width:
         segments.append(Segment(" " * (width - taken), blank))
-    return Strip(segments, width)
+    return WholeStrip(segments, width)
 
 
 def whole_strip(pieces: Iterable[Piece], width: int) -> Strip:
     """Return pieces that are known to be of `width` cells as a strip."""
     # As `Segment(text, style)`, in half its time.
     segments = [tuple.__new__(Segment, (text, style, None)) for text, style in pieces if text]
-    return Strip(segments, width)
+    return WholeStrip(segments, width)
 
 
 def joined_pieces(pieces: Iterable[Piece]) -> list[Segment]:

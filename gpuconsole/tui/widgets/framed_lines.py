@@ -18,6 +18,8 @@ from textual.geometry import Region, Size, Spacing
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gpuconsole.tui.render.text_cells import WholeStrip
+
 
 class Frame(NamedTuple):
     """What surrounds the lines of a widget while neither its size nor its style changes."""
@@ -45,7 +47,7 @@ class Frame(NamedTuple):
             line = line.apply_filter(each, self.background)
         if not self.left and not self.right:
             return line
-        return Strip([*self.left, *line, *self.right], self.size.width)
+        return WholeStrip([*self.left, *line, *self.right], self.size.width)
 
 
 class FramedLines(Widget):

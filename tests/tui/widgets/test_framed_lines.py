@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from rich.style import Style
+from textual.cache import FIFOCache
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -112,3 +115,31 @@ async def test_rows_are_drawn_again_from_edge_to_edge() -> None:
 
 def _is(one: object, other: object) -> bool:
     return one is other
+
+
+def reachable(start: object) -> Iterator[object]:
+    """Yield what an object refers to in a few steps: as far as a line remembers its parts."""
+    seen = [start]
+    for _ in range(4):
+        seen = [each for each in gc.get_referents(*seen) if isinstance(each, (Strip, FIFOCache, list, dict))]
+        yield from seen
+
+
+async def test_no_line_refers_to_itself() -> None:
+    """One that does stays until garbage is searched for: a thousand cells at each paint."""
+    session = FakeSession()
+    async with opened(session) as console:
+        await console.shows("a100-01")
+        session.change(busier(session.hosts_now[0]))
+        await console.beat()
+        await console.shows("13%")
+        seen = console.app.screen._compositor.visible_widgets
+        lines = []
+        for widget in (each for each in seen if isinstance(each, FramedLines)):
+            top, _, bottom, _ = widget.styles.gutter
+            width, height = widget.outer_size
+            lines += widget.render_lines(Region(0, top, width, height - top - bottom))
+        assert len(lines) > 20
+        for line in lines:
+            line.divide([line.cell_length])
+            assert all(each is not line for each in reachable(line)), line.text
