@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Literal
 
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 
 DeviceMetric = Literal["utilization", "memory_used_mib", "temperature_c", "power_w", "sm_clock_mhz"]
@@ -277,7 +278,7 @@ class History:
         self._tracks: dict[str, _Track] = {}
         self._fed: Sequence[Host | None] = ()
         """The fleet as it was fed last."""
-        self._names: list[str] = []
+        self._names: tuple[str, ...] = ()
         self._looked = array("d")
         """Of the host at each place of a large fleet: when it was looked at last."""
         self._due = array("d")
@@ -289,8 +290,8 @@ class History:
 
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
-        every = sampling_s(sum([len(host.devices) for host in hosts]))
-        names = [host.name for host in hosts]
+        names, _, _, devices = roll_of(hosts)
+        every = sampling_s(devices)
         if names != self._names or every != self.every_s:
             self._fed, self._names = (None,) * len(hosts), names
             # No time lies between these: everything is due.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gpuconsole.core.containers import Hosts
 from gpuconsole.core.events import Event, Severity
 from gpuconsole.core.fleet import FleetSnapshot, HostState
+from gpuconsole.core.roll import Roll, roll_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError
@@ -31,6 +32,7 @@ class News:
         self._states: dict[str, HostState] = {}
         self._seen: FleetSnapshot | None = None
         """The snapshot that was looked at last."""
+        self._roll: Roll = roll_of(())
         self._trouble = ""
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -71,6 +73,10 @@ class News:
         if snapshot is self._seen:
             return
         self._seen = snapshot
+        roll = roll_of(snapshot.hosts)
+        seen, self._roll = self._roll, roll
+        if roll.states == seen.states and roll.names == seen.names:
+            return
         for host in snapshot.hosts:
             before = states.get(host.name)
             if before is host.state:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from gpuconsole.config import Thresholds
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Evidence, Incident, incident_id
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.triage.context import Surroundings
@@ -61,7 +62,7 @@ class _Turns:
     """When the hosts of a large fleet are to be looked at again."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
+        self._names: tuple[str, ...] = ()
         self._seen: list[HostState | None] = []
         """The state in which the host at each place was looked at."""
         self._until = array("d")
@@ -85,22 +86,23 @@ class _Turns:
         """Yield the hosts with a turn that has begun, those in another state than before, and those
         that are touched; all where a turn takes no time. One whose record is still that of
         `looked_at` keeps its turn until it has another."""
-        names = [host.name for host in hosts]
+        names, states, _, _ = roll_of(hosts)
         before_s, before = self._arranged
         if names != self._names or every_s != before_s or now < before:
             self._names = names
             self._seen, self._until = [None] * len(names), array("d", [-math.inf]) * len(names)
         self._arranged = every_s, now
         seen, until = self._seen, self._until
-        for place, (host, state, rests) in enumerate(zip(hosts, seen, until, strict=True)):
-            waits = not (touched and host.name in touched)
-            if waits and (
-                (now < rests and host.state is state) or looked_at.get(host.name) is host
-            ):
+        for place, (state, old, rests) in enumerate(zip(states, seen, until, strict=True)):
+            waits = not (touched and names[place] in touched)
+            if now < rests and state is old and waits:
+                continue
+            host = hosts[place]
+            if waits and looked_at.get(host.name) is host:
                 continue
             if every_s > 0.0:
                 turn = int(now / every_s + place * _SPREAD)
-                seen[place], until[place] = host.state, (turn + 1 - place * _SPREAD) * every_s
+                seen[place], until[place] = state, (turn + 1 - place * _SPREAD) * every_s
             yield host
 
 
@@ -370,8 +372,8 @@ def findings(scene: Scene, rules: RuleFilter) -> Iterator[Holding]:
         finding = of_host(scene)
         if finding is not None:
             yield rule, None, finding
-    for device in scene.host.devices if up else ():
-        for rule, test in rules.worth_asking(scene, device):
+    for device, asked in rules.worth_asking(scene) if up else ():
+        for rule, test in asked:
             finding = test(scene, device)
             if finding is not None:
                 yield rule, device, finding

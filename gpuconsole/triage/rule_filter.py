@@ -7,7 +7,7 @@ a mean that is low. Thousands of devices are looked at, and of nearly all of the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gpuconsole.config import Thresholds
 from gpuconsole.core.devices.health_levels import memory_percent
@@ -42,30 +42,33 @@ class RuleFilter:
         """What is asked of a device: by whether it is claimed and has slowed itself, how many
         thresholds its memory and its mean have passed, and which of the fields say something."""
 
-    def worth_asking(self, scene: Scene, device: Device) -> Asked:
-        """Return the rules that could hold of a device."""
-        uuid, leases = device.uuid, scene.leases
-        claimed = uuid in scene.holders or (leases is not None and uuid in leases)
-        shares, means, reached = self._shares, self._means, 0
-        held = memory_percent(device)
-        if held is not None and held >= shares[0]:
-            reached = bisect_right(shares, held)
-        slowed, passed = False, len(means)
-        past = scene.past.get(uuid)
-        if past is not None:
-            slowed, mean = past.slowed >= MOSTLY, past.utilization
-            if mean is not None and mean <= means[-1]:
-                passed = bisect_left(means, mean)
+    def worth_asking(self, scene: Scene) -> Iterator[tuple[Device, Asked]]:
+        """Yield the devices of a host of which a rule could hold, each with those rules."""
+        holders, leases, past = scene.holders, scene.leases, scene.past
+        shares, means, asked_of = self._shares, self._means, self._known
+        fullest, lowest = shares[0], means[-1]
         says: tuple[int, ...]
-        if any(_seldom(device)):
-            says = (claimed, slowed, reached, passed, *map(bool, _fields(device)))
-        else:
-            says = (claimed, slowed, reached, passed, bool(device.processes))
-        asked = self._known.get(says)
-        if asked is None:
-            fields = [name for name in _FIELDS if getattr(device, name)]
-            asked = self._known[says] = self._asked(says, fields)
-        return asked
+        for device in scene.host.devices:
+            uuid, reached, slowed, passed = device.uuid, 0, False, len(means)
+            claimed = uuid in holders or (leases is not None and uuid in leases)
+            held = memory_percent(device)
+            if held is not None and held >= fullest:
+                reached = bisect_right(shares, held)
+            past_device = past.get(uuid)
+            if past_device is not None:
+                slowed, mean = past_device.slowed >= MOSTLY, past_device.utilization
+                if mean is not None and mean <= lowest:
+                    passed = bisect_left(means, mean)
+            if any(_seldom(device)):
+                says = (claimed, slowed, reached, passed, *map(bool, _fields(device)))
+            else:
+                says = (claimed, slowed, reached, passed, bool(device.processes))
+            asked = asked_of.get(says)
+            if asked is None:
+                fields = [name for name in _FIELDS if getattr(device, name)]
+                asked = asked_of[says] = self._asked(says, fields)
+            if asked:
+                yield device, asked
 
     def _asked(self, says: tuple[int, ...], fields: list[str]) -> Asked:
         claimed, slowed, reached, passed, *_ = says

@@ -18,6 +18,7 @@ from gpuconsole.core.devices.health_levels import (
 from gpuconsole.core.fleet import Device, FleetSnapshot, Host, HostState
 from gpuconsole.core.incidents import Incident, IncidentState, Severity
 from gpuconsole.core.jobs import Job, JobState
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 
 
@@ -198,7 +199,7 @@ class Gallery:
         hosts = snapshot.hosts
         self._sum_up(hosts, 0)
         del self._hosts[len(hosts) :], self._sums[len(hosts) :]
-        sums = dict(zip([host.name for host in hosts], self._sums, strict=True))
+        sums = dict(zip(roll_of(hosts).names, self._sums, strict=True))
         free = Counter(chain.from_iterable([each.free_gib for each in self._sums]))
         return Picture(
             snapshot, jobs, now, Totals.of(self._sums), self._owners, self._users, sums,

@@ -17,6 +17,7 @@ from gpuconsole.core.fleet import FleetSnapshot, Host, HostState
 from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Incident
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import JournalError, UsageError
@@ -94,7 +95,7 @@ class Recorder:
         self._batch: Batch | None = None
         self._began = clock.now()
         self._written = 0
-        self._names: list[str] = []
+        self._names: tuple[str, ...] = ()
         self._hosts: list[Host | None] = []
         """What was taken last of the host at each place of the fleet."""
         self._states: list[HostState | None] = []
@@ -148,8 +149,9 @@ class Recorder:
             batch = self._batch = Batch(now, now)
             batch.standing, batch.incidents_before = self._jobs.all, self._incidents.all
             batch.seen = [(now, host) for host in hosts]
-            self._names = [host.name for host in hosts]
-            self._hosts, self._states = list(hosts), [host.state for host in hosts]
+            roll = roll_of(hosts)
+            self._names = roll.names
+            self._hosts, self._states = list(hosts), list(roll.states)
             self._times = array("d", [now]) * len(hosts)
         else:
             batch.jobs += jobs
@@ -181,19 +183,21 @@ class Recorder:
             self._thread.shutdown(wait=False)
 
     def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
-        due = now + 0.5 - sampling_s(sum([len(host.devices) for host in hosts]))
-        names = [host.name for host in hosts]
+        names, states_now, _, devices = roll_of(hosts)
+        due = now + 0.5 - sampling_s(devices)
         if names != self._names:
             self._change_places(names)
         taken, states, times = self._hosts, self._states, self._times
-        for place, (host, state, at) in enumerate(zip(hosts, states, times, strict=True)):
+        for place, (state, before, at) in enumerate(zip(states_now, states, times, strict=True)):
             # A large fleet is recorded less often; that a host is lost is never left out.
-            if (at > due and host.state is state) or host is taken[place]:
+            if at > due and state is before:
                 continue
-            taken[place], states[place], times[place] = host, host.state, now
-            batch.seen.append((now, host))
+            host = hosts[place]
+            if host is not taken[place]:
+                taken[place], states[place], times[place] = host, state, now
+                batch.seen.append((now, host))
 
-    def _change_places(self, names: list[str]) -> None:
+    def _change_places(self, names: tuple[str, ...]) -> None:
         before = {name: place for place, name in enumerate(self._names)}
         places = [before.get(name) for name in names]
         self._names = names

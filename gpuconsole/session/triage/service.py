@@ -16,6 +16,7 @@ from gpuconsole.core.events import Event
 from gpuconsole.core.history import sampling_s
 from gpuconsole.core.incidents import Action, Incident, Severity, without_mark
 from gpuconsole.core.jobs import Job
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.text import clean
 from gpuconsole.core.units import iso_utc
 from gpuconsole.core.wording import msg
@@ -93,7 +94,7 @@ class Triage:
         touched = self._around.take(
             self._jobs(), self._leases.others(self._journal.id), self._leases.silent()
         )
-        turn_s = sampling_s(sum([len(host.devices) for host in snapshot.hosts]))
+        turn_s = sampling_s(roll_of(snapshot.hosts).all_devices)
         every = turn_s if turn_s > LOOK_EVERY_S else 0.0
         for number, host in enumerate(watch.due(snapshot, touched, now, every), start=1):
             watch.examine(host, self._around, now)

@@ -41,5 +41,5 @@ def test_everything_is_what_a_list_of_all_would_be() -> None:
     assert everything[-1] == listed[-1]
     assert list(everything[1:]) == listed[1:]
     assert list(hosts_of(everything)) == hosts_of(listed)
-    assert device_counts(everything) == device_counts(listed) == [1, 0]
+    assert device_counts(everything) == device_counts(listed) == (1, 0)
     assert not Everything(())

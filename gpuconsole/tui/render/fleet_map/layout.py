@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple, overload
 
 from gpuconsole.core.fleet import Device, Host
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.device_rows import short_model
 
@@ -62,11 +63,11 @@ def hosts_of(shown: Sequence[Shown]) -> Sequence[Host]:
     return shown.hosts if isinstance(shown, Everything) else [host for host, _ in shown]
 
 
-def device_counts(shown: Sequence[Shown]) -> list[int]:
+def device_counts(shown: Sequence[Shown]) -> tuple[int, ...]:
     """Return how many devices each of them shows."""
     if isinstance(shown, Everything):
-        return [len(host.devices) for host in shown.hosts]
-    return [len(devices) for _, devices in shown]
+        return roll_of(shown.hosts).devices
+    return tuple([len(devices) for _, devices in shown])
 
 
 @dataclass(frozen=True, slots=True)

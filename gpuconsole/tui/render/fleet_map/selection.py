@@ -9,6 +9,7 @@ from dataclasses import field
 from gpuconsole.core.devices.health_levels import Condition
 from gpuconsole.core.filters import Filter
 from gpuconsole.core.fleet import Host
+from gpuconsole.core.roll import roll_of
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.tui.render.fleet_map.layout import Everything, Shown, device_counts, hosts_of
 from gpuconsole.tui.snapshot import Picture
@@ -95,7 +96,7 @@ class Occupants:
         self._shown = shown
         """Held, so that no other record takes the address of one of these."""
         hosts = hosts_of(shown)
-        self._names = [host.name for host in hosts]
+        self._names = roll_of(hosts).names
         self.devices = device_counts(shown)
         """How many devices each of them shows."""
         self._addresses = array("Q", map(id, hosts))
