@@ -65,10 +65,13 @@ class Drains:
         """Return what keeps jobs from hosts now; an overlay of the fleet."""
         # Without the journal the last that was known of it holds.
         with contextlib.suppress(JournalError):
-            faults = self._faults(self._journal.streaks())
-            marks_now = DrainMarks(self._clock, self._journal.drains(), faults, self._silent())
-            if self._known is not None or marks_now != DrainMarks(self._clock):
-                self._known = marks_now
+            streaks, drains, silent = (
+                self._journal.streaks(),
+                self._journal.drains(),
+                self._silent(),
+            )
+            if streaks or drains or silent or self._known is not None:
+                self._known = DrainMarks(self._clock, drains, self._faults(streaks), silent)
         return self._known
 
     async def drain(self, host: str, reason: str, by: str) -> Drain | None:
