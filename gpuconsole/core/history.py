@@ -290,7 +290,7 @@ class History:
 
     def feed(self, hosts: Sequence[Host]) -> None:
         """Keep what is new of these hosts, which are the whole fleet."""
-        names, _, _, devices = roll_of(hosts)
+        names, _, _, sampled_at, devices = roll_of(hosts)
         every = sampling_s(devices)
         if names != self._names or every != self.every_s:
             self._fed, self._names = (None,) * len(hosts), names
@@ -299,10 +299,9 @@ class History:
             self._due = array("d", [-math.inf]) * len(hosts)
         fed, looked, due = self._fed, self._looked, self._due
         self._fed, self.every_s = hosts, every
-        for place, (host, since, until) in enumerate(zip(hosts, looked, due, strict=True)):
-            at = host.sampled_at
-            # The records of before are looked at last: those of a large fleet take long to fetch.
-            if at is None or since <= at < until or host is fed[place]:
+        for place, (at, since, until) in enumerate(zip(sampled_at, looked, due, strict=True)):
+            # Records are looked at last: those of a large fleet take long to fetch.
+            if at is None or since <= at < until or (host := hosts[place]) is fed[place]:
                 continue
             # The hosts of a large fleet take turns, of which each is long.
             turn = math.floor(at / every + place * _SPREAD)

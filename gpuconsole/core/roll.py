@@ -1,4 +1,4 @@
-"""Names, states and numbers of devices of a whole fleet, read once for all who look at it.
+"""What all who look at a whole fleet ask of each host, read once for them.
 
 Several look at each picture of the fleet, and nearly always find the same hosts in the same states.
 The records of a thousand hosts take long to fetch; these lists do not.
@@ -19,6 +19,7 @@ class Roll(NamedTuple):
     states: tuple[HostState, ...]
     devices: tuple[int, ...]
     """How many each host has."""
+    sampled_at: tuple[float | None, ...]
     all_devices: int
 
 
@@ -38,7 +39,8 @@ def _read(hosts: Sequence[Host]) -> Roll:
     names = tuple([host.name for host in hosts])
     states = tuple([host.state for host in hosts])
     devices = tuple([len(host.devices) for host in hosts])
-    return Roll(names, states, devices, sum(devices))
+    sampled_at = tuple([host.sampled_at for host in hosts])
+    return Roll(names, states, devices, sampled_at, sum(devices))
 
 
 _latest: tuple[Sequence[Host], Roll] = ((), _read(()))

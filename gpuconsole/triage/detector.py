@@ -86,7 +86,7 @@ class _Turns:
         """Yield the hosts with a turn that has begun, those in another state than before, and those
         that are touched; all where a turn takes no time. One whose record is still that of
         `looked_at` keeps its turn until it has another."""
-        names, states, _, _ = roll_of(hosts)
+        names, states, *_ = roll_of(hosts)
         before_s, before = self._arranged
         if names != self._names or every_s != before_s or now < before:
             self._names = names

@@ -183,7 +183,7 @@ class Recorder:
             self._thread.shutdown(wait=False)
 
     def _take_hosts(self, hosts: tuple[Host, ...], batch: Batch, now: float) -> None:
-        names, states_now, _, devices = roll_of(hosts)
+        names, states_now, _, _, devices = roll_of(hosts)
         due = now + 0.5 - sampling_s(devices)
         if names != self._names:
             self._change_places(names)
