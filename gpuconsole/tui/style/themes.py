@@ -6,7 +6,9 @@ the console goes on with the theme that is built in.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,9 @@ from gpuconsole.core.devices.health_levels import LEVELS
 from gpuconsole.core.util.lazy_dataclass import dataclass
 from gpuconsole.core.wording import msg
 from gpuconsole.errors import DocumentError, TrustError
+
+Stamp = tuple[int, int]
+"""When a file was written, and its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class Wardrobe:
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
-        self._stamps: dict[Path, tuple[int, int]] = {}
+        self._stamps: dict[str, Stamp] = {}
         self._read: dict[Path, ThemeFile] = {}
         self.themes: dict[str, ThemeFile] = {BUILT_IN.name: BUILT_IN}
 
@@ -111,11 +116,11 @@ class Wardrobe:
         """
         errors: list[DocumentError] = []
         fresh = False
-        for path in self._files():
-            stamp = _stamp(path)
-            if stamp is None or stamp == self._stamps.get(path):
+        for name, stamp in self._files():
+            if stamp == self._stamps.get(name):
                 continue
-            self._stamps[path] = stamp
+            self._stamps[name] = stamp
+            path = Path(name)
             try:
                 self._read[path] = load(path)
                 fresh = True
@@ -123,9 +128,11 @@ class Wardrobe:
                 errors.append(error)
         return (self._sort_in() if fresh else frozenset()), errors
 
-    def _files(self) -> Iterator[Path]:
+    def _files(self) -> Iterator[tuple[str, Stamp]]:
         for folder in self._folders:
-            yield from sorted(folder.glob("*.yaml"))
+            with suppress(OSError), os.scandir(folder) as entries:
+                files = [entry for entry in entries if entry.name.endswith(".yaml")]
+                yield from sorted(filter(None, map(_stamped, files)))
 
     def _sort_in(self) -> frozenset[str]:
         before = self.themes
@@ -136,13 +143,14 @@ class Wardrobe:
         return frozenset(name for name, theme in self.themes.items() if before.get(name) != theme)
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Tell files apart that were written at different times; None when it cannot be asked."""
+def _stamped(file: os.DirEntry[str]) -> tuple[str, Stamp] | None:
+    """Return a file's path, and what tells it from one that was written at another time; None when
+    it cannot be asked."""
     try:
-        status = path.stat()
+        status = file.stat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size
+    return file.path, (status.st_mtime_ns, status.st_size)
 
 
 def load(path: Path) -> ThemeFile:
