@@ -53,6 +53,8 @@ class ConsoleScreen(Screen[None]):
         self.picture = Picture()
         self._dressed: Ink | None = None
         """What was drawn with."""
+        self._footer: tuple[object, list[Key], int] = (None, [], 0)
+        """What the footer shows: its ink, keys and width."""
 
     def __init_subclass__(cls, **more: object) -> None:
         areas = (cls.AREA,) if cls.FORM else (cls.AREA, "go", "time")
@@ -139,8 +141,11 @@ class ConsoleScreen(Screen[None]):
             pause = (key for key in self.console.keys_of("go") if key.id == "go.pause")
             past = [replace(key, label="resume", footer=True) for key in pause]
         keys = [key for key in [*past, *self.footer_keys()] if key.footer]
-        line = footer_line(self.ink, keys, self.size.width, form=self.FORM)
-        self.query_one("#footer", Line).put(line)
+        shown = (self.ink, keys, self.size.width)
+        if shown != self._footer:
+            self._footer = shown
+            line = footer_line(self.ink, keys, self.size.width, form=self.FORM)
+            self.query_one("#footer", Line).put(line)
 
     def restyle(self) -> None:
         """Draw everything again in the ink of now."""
