@@ -97,6 +97,8 @@ class Picture:
     """Device UUID to the user of that job, for filters."""
     sums: Mapping[str, HostSums] = field(default_factory=dict)
     """Host name to its figures."""
+    in_order: tuple[HostSums, ...] = ()
+    """The same, by the places of the hosts."""
     free_sizes: tuple[tuple[int, int], ...] = ()
     """How many devices are free of each size in GiB, the largest first."""
 
@@ -135,7 +137,7 @@ class Picture:
     @property
     def age_s(self) -> float | None:
         """Seconds since the newest frame of any host."""
-        times = [host.sampled_at for host in self.snapshot.hosts if host.sampled_at is not None]
+        times = [at for at in roll_of(self.snapshot.hosts).sampled_at if at is not None]
         return max(0.0, self.now - max(times)) if times else None
 
     def job(self, job_id: str) -> Job | None:
@@ -145,6 +147,13 @@ class Picture:
     def of_host(self, host: Host) -> HostSums:
         """Return the figures of a host of this picture."""
         return self.sums.get(host.name) or sums_of(host)
+
+    def at_places(self, hosts: Sequence[Host], places: Sequence[int]) -> list[HostSums]:
+        """Return the figures of those of the hosts at these places."""
+        if self.in_order and hosts is self.snapshot.hosts:
+            # Without a look at their records.
+            return [self.in_order[at] for at in places]
+        return [self.of_host(hosts[at]) for at in places]
 
     def user_name(self, device: Device) -> str:
         """Say which user a device works for: its job's, else that of the process that holds most
@@ -199,10 +208,11 @@ class Gallery:
         hosts = snapshot.hosts
         self._sum_up(hosts, 0)
         del self._hosts[len(hosts) :], self._sums[len(hosts) :]
-        sums = dict(zip(roll_of(hosts).names, self._sums, strict=True))
-        free = Counter(chain.from_iterable([each.free_gib for each in self._sums]))
+        in_order = tuple(self._sums)
+        by_name = dict(zip(roll_of(hosts).names, in_order, strict=True))
+        free = Counter(chain.from_iterable([sums[-1] for sums in in_order]))
         return Picture(
-            snapshot, jobs, now, Totals.of(self._sums), self._owners, self._users, sums,
+            snapshot, jobs, now, Totals.of(in_order), self._owners, self._users, by_name, in_order,
             tuple(sorted(free.items(), reverse=True)), *self._counts,
         )  # fmt: skip
 
@@ -298,7 +308,7 @@ def plain_sums(host: Host) -> HostSums | None:
             work += load  # type: ignore[operator]
             share += held / device.memory_total_mib  # type: ignore[operator]
             power += device.power_w or 0.0
-            if device.processes or load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB:  # type: ignore[operator]
+            if load >= BUSY_UTILIZATION or held > BUSY_MEMORY_MIB or device.processes:  # type: ignore[operator]
                 busy += 1
             else:
                 sizes += (round(device.memory_total_mib / 1024),)  # type: ignore[operator]

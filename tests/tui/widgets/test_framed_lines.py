@@ -121,7 +121,11 @@ def reachable(start: object) -> Iterator[object]:
     """Yield what an object refers to in a few steps: as far as a line remembers its parts."""
     seen = [start]
     for _ in range(4):
-        seen = [each for each in gc.get_referents(*seen) if isinstance(each, (Strip, FIFOCache, list, dict))]
+        seen = [
+            each
+            for each in gc.get_referents(*seen)
+            if isinstance(each, (Strip, FIFOCache, list, dict))
+        ]
         yield from seen
 
 

@@ -197,10 +197,8 @@ def _cells(view: MapView, row: Row, cursor: int | None) -> list[Piece]:
     if placed.gutter:
         pieces.append((fit(row.label, placed.gutter - 1) + " ", ink.muted))
     if not placed.gap:
-        shown, drawn_as = view.hosts, view.cells.one
-        hosts = [shown[at] for at in row.hosts]
-        codes = host_codes(view.picture, hosts, metric, view.owners, view.lit)
-        pieces += map(drawn_as.__getitem__, codes)
+        codes = host_codes(view.picture, view.hosts, row.hosts, metric, view.owners, view.lit)
+        pieces += map(view.cells.one.__getitem__, codes)
         if cursor is not None:
             at = row.hosts.index(cursor) - len(row.hosts)
             pieces[at] = (pieces[at][0], ink.here)
