@@ -84,7 +84,7 @@ class _Turns:
         every_s: float,
     ) -> Iterator[Host]:
         """Yield the hosts with a turn that has begun, those in another state than before, and those
-        that are touched; all where a turn takes no time. One whose record is still that of
+        that are touched; all where a turn takes no time. A host with the same record as in
         `looked_at` keeps its turn until it has another."""
         names, states, *_ = roll_of(hosts)
         before_s, before = self._arranged
