@@ -8,6 +8,7 @@ taken from a line that Textual has drawn, and lines are drawn again from edge to
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -69,8 +70,14 @@ class FramedLines(Widget):
 
     def refresh_rows(self, places: Iterable[int]) -> None:
         """Draw the lines at these places inside of the frame again."""
-        left, width = self.styles.gutter.left, self.outer_size.width
-        if regions := [Region(-left, place, width, 1) for place in places]:
+        left, width, rows = self.styles.gutter.left, self.outer_size.width, set(places)
+        regions = []
+        for first in rows:
+            if first - 1 not in rows:
+                # What lies together is one region: Textual works on each by itself.
+                end = next(row for row in count(first) if row not in rows)
+                regions.append(Region(-left, first, width, end - first))
+        if regions:
             self.refresh(*regions)
 
     # -- drawing ----------------------------------------------------------------------------

@@ -108,9 +108,13 @@ async def test_rows_are_drawn_again_from_edge_to_edge() -> None:
         fleet_map = console.app.screen.query_one(FleetMap)
         fleet_map._exchange_repaint_regions()
         fleet_map.refresh_rows([3])
+        width = fleet_map.outer_size.width
+        assert set(fleet_map._exchange_repaint_regions()) == {Region(0, 4, width, 1)}
+        fleet_map.refresh_rows([7, 3, 4, 8, 4])
         assert set(fleet_map._exchange_repaint_regions()) == {
-            Region(0, 4, fleet_map.outer_size.width, 1)
-        }
+            Region(0, 4, width, 2),
+            Region(0, 8, width, 2),
+        }, "and those that lie together, together"
 
 
 def _is(one: object, other: object) -> bool:
