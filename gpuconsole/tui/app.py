@@ -75,9 +75,9 @@ SWITCH_S = 0.0005
 searches would delay each query of the journal while a screen is drawn, and so every key."""
 MOST_HELD = 1000
 """Keys and clicks that wait for the session at most: those typed last."""
-LARGE_FLEET = 256
-"""Above so many hosts every beat has news of many of them; every third is enough."""
-AT_ONCE = 128
+LARGE_FLEET, SELDOM = 256, 3
+"""Above so many hosts every beat has news of many of them; one of so many is enough."""
+AT_ONCE = 256
 """So many hosts of a large fleet are summed up before a key may come in between."""
 
 
@@ -244,8 +244,10 @@ class ConsoleApp(TypeAhead):
             self.screen.show(self.picture)
 
     def _begin_beats(self) -> None:
-        if len(self.session.snapshot().hosts) > SMALL_FLEET:
-            self.set_interval(BEAT_S, self._beat)
+        count = len(self.session.snapshot().hosts)
+        if count > SMALL_FLEET:
+            beats = SELDOM if count > LARGE_FLEET else 1
+            self.set_interval(beats * BEAT_S, partial(self._beat, beats))
             return
         begin = partial(self.set_interval, HALF_S, self._beat)
         self.set_timer(HALF_S - time.time() % HALF_S, begin)
@@ -261,12 +263,13 @@ class ConsoleApp(TypeAhead):
                 return
             await asyncio.sleep(OPENING_BEAT_S)
 
-    async def _beat(self) -> None:
-        self._beats += 1
+    async def _beat(self, beats: int = 1) -> None:
+        """Paint what is new; `beats` have passed since this was last called."""
+        self._beats += beats
         if self._beats % THEMES_EVERY == 0:
             self.look_at_themes()
         large = len(self.picture.snapshot.hosts) > LARGE_FLEET
-        if large and self._beats % 3:
+        if large and self._beats % SELDOM:
             return
         if large and not self.paused:
             hosts, painted = self.viewed.snapshot().hosts, self._painted
