@@ -108,8 +108,8 @@ class Guard:
 
     def __init__(self, path: Path, *, alone: bool) -> None:
         """Note the journal as it was just opened; `alone` without the files beside it."""
-        self._path = path
-        self._parts = _PARTS[:1] if alone else _PARTS
+        parts = _PARTS[:1] if alone else _PARTS
+        self._parts = [(part, f"{path}{part}") for part in parts]
         self._files: dict[str, tuple[int, int]] = {}
         self._stamp: tuple[int, int] | None = None
         self._changed = False
@@ -117,21 +117,21 @@ class Guard:
 
     def require_same(self) -> None:
         """Raise JournalLostError where a file is gone, or is another than before."""
-        for part in self._parts:
-            path = Path(f"{self._path}{part}")
+        for part, path in self._parts:
+            # A text: a path of `pathlib` takes longer to make than the system to answer.
             try:
                 status = os.stat(path)
             except FileNotFoundError:
                 if part in self._files:
-                    raise gone(path) from None
+                    raise gone(Path(path)) from None
                 continue
             file = (status.st_dev, status.st_ino)
             # SQLite makes the files beside the journal when it needs them.
             if self._files.setdefault(part, file) != file:
-                raise exchanged(path)
+                raise exchanged(Path(path))
             if not part:
                 if status.st_size == 0:
-                    raise damaged(path, EMPTY)
+                    raise damaged(Path(path), EMPTY)
                 stamp = (status.st_mtime_ns, status.st_size)
                 self._changed = self._changed or stamp != self._stamp
                 self._stamp = stamp
