@@ -16,6 +16,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.geometry import Region, Size, Spacing
+from textual.messages import Update
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -77,8 +78,14 @@ class FramedLines(Widget):
                 # What lies together is one region: Textual works on each by itself.
                 end = next(row for row in count(first) if row not in rows)
                 regions.append(Region(-left, first, width, end - first))
-        if regions:
+        if not regions:
+            return
+        if not self.is_mounted or not self.display:
             self.refresh(*regions)
+        else:
+            # As `refresh`, which wakes the widget up to say the same to the screen.
+            self._set_dirty(*regions)
+            self.screen.post_message(Update(self))
 
     # -- drawing ----------------------------------------------------------------------------
 
