@@ -90,8 +90,8 @@ _NO_CACHE = _NoCache(0)
 class WholeStrip(Strip):
     """A strip that is drawn as it is, made in a third of the time.
 
-    Textual makes seven caches for each strip, of what it is cut into. One that is not cut is its own
-    only part: it would refer to itself, and stay until garbage is searched for.
+    Textual makes seven caches for each strip, of what it is cut into. One that is not cut is its
+    own only part: it would refer to itself, and stay until garbage is searched for.
     """
 
     __slots__ = ()
