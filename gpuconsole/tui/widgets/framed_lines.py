@@ -85,7 +85,7 @@ class FramedLines(Widget):
         else:
             # As `refresh`, which wakes the widget up to say the same to the screen.
             self._set_dirty(*regions)
-            self.screen.post_message(Update(self))
+            self._tell_screen()
 
     # -- drawing ----------------------------------------------------------------------------
 
@@ -119,7 +119,14 @@ class FramedLines(Widget):
         if repaint and not regions:
             self._frame = None
         super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+        if repaint and self.is_mounted and self.display:
+            # With the rows: else a new title would be painted after them.
+            self._tell_screen()
         return self
+
+    def _tell_screen(self) -> None:
+        """Have the screen draw what is to be drawn again."""
+        self.screen.post_message(Update(self))
 
     def notify_style_update(self) -> None:
         """The frame looks different."""

@@ -10,6 +10,7 @@ import pytest
 from rich.style import Style
 from textual.cache import FIFOCache
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -151,3 +152,21 @@ async def test_no_line_refers_to_itself() -> None:
         for line in lines:
             line.divide([line.cell_length])
             assert all(each is not line for each in reachable(line)), line.text
+
+
+async def test_a_new_title_is_painted_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches the screen a turn later is painted later: the title after the cursor's row."""
+    async with opened(FakeSession()) as console:
+        await console.shows("a100-01")
+        screen, asked = console.app.screen, list[object]()
+        post = screen.post_message
+
+        def noted(message: Message) -> bool:
+            asked.append(getattr(message, "widget", None))
+            return post(message)
+
+        monkeypatch.setattr(screen, "post_message", noted)
+        fleet_map, panel = screen.query_one(FleetMap), screen.query_one("#inspector", Panel)
+        fleet_map.refresh_rows([3])
+        panel.entitle("another host")
+        assert set(asked) == {fleet_map, panel}
