@@ -27,6 +27,7 @@ from gpuconsole.preflight.tiers.probe_trace import (
 
 SLACK = 0.001
 """Share of its peak by which a run may differ from what the others tell, and all be on a line."""
+NO_MEMORY = "the steps that it ran took no memory that was seen"
 WAITING = terms("cpu").waiting_batches
 """Batches that a reader holds ready: near an epoch's end fewer, of which runs of other batch sizes
 tell other numbers."""
@@ -83,6 +84,9 @@ def pieces(runs: Sequence[Run], *, exact: bool = False) -> Pieces:
     `exact` runs are of the batch sizes that are asked about: where the script does something else
     at each, they stand for themselves. Unusable says why the runs do not tell the memory.
     """
+    if not any(any(run.sizes) for run in runs):
+        # What broke off before its network ran is not one that needs nothing.
+        raise Unusable(NO_MEMORY)
     first, last = runs[0], runs[-1]
     if len(runs) == 1:
         if exact:

@@ -15,6 +15,7 @@ from gpuconsole.core.units import MIB
 from gpuconsole.errors import UsageError
 from gpuconsole.preflight.card import Card
 from gpuconsole.preflight.tiers import measured, measurement_gaps, probe_trace
+from gpuconsole.preflight.tiers.probe_pieces import NO_MEMORY
 from gpuconsole.preflight.tiers.probe_trace import Size, Unusable, combine, grown, read_run, ready
 from gpuconsole.preflight.tiers.static import Analysis
 from gpuconsole.preflight.verdicts import judge, largest_batch
@@ -49,6 +50,17 @@ def run(batch: int, **changes: Any) -> dict[str, Any]:
 def document(small: dict[str, Any], large: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"version": 1, "mode": "traced", "script": "train.py", "paddle": "3.3.1",
             "runs": [small, large], **changes}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["meta", "traced"])
+def test_a_run_that_took_no_memory_is_no_answer(mode: str) -> None:
+    nothing = run(2, events=[], cycles=[], sizes=[], name=[], kind=[], inside=[], readers=[],
+                  shapes=[], trained=False, fixed=True)  # fmt: skip
+    for alone in (nothing, run(2, sizes=[0] * 6, trained=False, fixed=True)):
+        found = measured.load(document(alone, alone, runs=[alone], mode=mode))
+        answer = found.estimate(None, backend="cpu")
+        assert answer.memory is None
+        assert any(NO_MEMORY in unknown.reason for unknown in answer.unknowns)
 
 
 @pytest.mark.parametrize(
