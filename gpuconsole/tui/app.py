@@ -382,7 +382,9 @@ class ConsoleApp(TypeAhead):
             self.notify("Read-only: jobs cannot be submitted.", severity="warning", markup=False)
             return
         if mode != self.current_mode:
-            self._trail = [*self._trail[-9:], self.current_mode]
+            # Each once: going back ends.
+            before = [each for each in self._trail if each not in (mode, self.current_mode)]
+            self._trail = [*before, self.current_mode]
             self.switch_mode(mode)
         else:
             while len(self.screen_stack) > 1 and isinstance(self.screen, ConsoleScreen):

@@ -132,16 +132,25 @@ class Travel:
         def answered(text: str | None) -> None:
             if not text:
                 return
-            try:
+            # It was one a moment ago.
+            with suppress(ValueError):
                 self.go(parse_moment(text, self.session.now(), self._latest()))
-            except ValueError as error:
-                self._app.notify(str(error), title="No such time", severity="error", markup=False)
 
         explanation = (
             "How long ago: `10m` or `2h30m`. A time of day: `03:00`, `yesterday 14:00`. Or a date:"
             " `2030-01-31 03:00`."
         )
-        self._app.push_screen(AskScreen("Look at which time?", explanation), answered)
+        screen = AskScreen("Look at which time?", explanation, refuse=self._no_time)
+        self._app.push_screen(screen, answered)
+
+    def _no_time(self, text: str) -> str:
+        """Return why a text is no time, "" where it is one."""
+        try:
+            if text:
+                parse_moment(text, self.session.now(), self._latest())
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def toggle_play(self) -> None:
         """Let time pass, or stand still."""

@@ -90,6 +90,17 @@ async def test_a_time_is_typed_as_one_says_it(tmp_path: Path, words: str) -> Non
         assert first_device(console) == 10
 
 
+async def test_what_is_no_time_stays_in_the_dialog_with_what_is_wrong(tmp_path: Path) -> None:
+    async with opened(session(tmp_path)) as console:
+        await back_to(console, "soonish")
+        await console.shows("Look at which time?", "soonish", "expected a time such as `03:00`")
+        assert console.app.travel.past is None
+        await console.press(*["backspace"] * len("soonish"))
+        await console.type("10m")
+        await console.press("enter")
+        await console.shows("PAST")
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_picture_of_then_is_shown_and_marked(
     tmp_path: Path, size: tuple[int, int]
@@ -262,13 +273,6 @@ async def test_how_long_ago_is_understood_without_a_sign(words: str, tmp_path: P
         await back_to(console, words)
         await console.until(lambda: console.app.travel.past is not None, "the past")
         assert abs(before - 600 - console.app.viewed.now()) < 70
-
-
-async def test_a_time_that_is_none_is_told(tmp_path: Path) -> None:
-    async with opened(session(tmp_path)) as console:
-        await back_to(console, "quarter past")
-        await console.toast("expected a time such as `03:00`")
-        assert console.app.travel.past is None
 
 
 async def test_what_was_not_recorded_is_told(tmp_path: Path) -> None:

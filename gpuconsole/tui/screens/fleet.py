@@ -236,7 +236,7 @@ class FleetScreen(ConsoleScreen):
         if self._answer is not None:
             self._show_answer(None)
         elif self._filter_text:
-            self.query_one(FilterBar).action_leave()
+            self.query_one(FilterBar).clear()
         elif fleet_map.faults_only:
             self.action_faults()
         else:

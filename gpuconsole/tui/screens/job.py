@@ -274,8 +274,7 @@ class JobScreen(LogScreen):
         """Leave a search, then go back to the queue."""
         bar = self.query_one(FilterBar)
         if bar.is_open:
-            bar.action_leave()
-            bar.action_leave()
+            bar.clear()
         else:
             super().action_back()
 

@@ -51,7 +51,7 @@ class ListScreen(ConsoleScreen):
         if rows.marked:
             rows.unmark()
         elif self._filter_text:
-            self.query_one(FilterBar).action_leave()
+            self.query_one(FilterBar).clear()
         else:
             super().action_back()
 

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from gpuconsole.core.filters import Filter, FilterError, parse
 from gpuconsole.core.util.lazy_dataclass import dataclass
+from gpuconsole.core.wording import msg
 from gpuconsole.tui.keymap.user_keymap import bindings
 from gpuconsole.tui.render.text_cells import text
 from gpuconsole.tui.style.styles import ink_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 GRAMMAR_HINT = "rack:r1 gpu:a100|h100 util<20 freemem>=24 free>=4 user:me state:down !word"
+MOST_BEFORE = 8
+"""Characters that are shown before what is wrong."""
 
 
 class _Underline(Highlighter):
@@ -93,6 +96,11 @@ class FilterBar(Horizontal):
         if not self.query_one(Input).has_class("-wrong"):
             self.query_one("#filter-note", Static).update(words, layout=True)
 
+    def clear(self) -> None:
+        """Clear what is typed, and hide the bar."""
+        self.query_one(Input).value = ""
+        self._leave()
+
     def action_leave(self) -> None:
         """Clear what is typed; leave when nothing is."""
         field = self.query_one(Input)
@@ -142,11 +150,14 @@ class FilterBar(Horizontal):
     def _show_error(self, error: FilterError, typed: str) -> None:
         ink = ink_of(self)
         wrong = typed[error.column : error.column + error.length] or "…"
-        before = typed[max(0, error.column - 8) : error.column]
+        before = typed[: error.column]
+        if len(before) > MOST_BEFORE:
+            before = f"…{before[-MOST_BEFORE:]}"
+        why = msg("col {n}: {message_text}", n=error.column + 1, message_text=error.message)
         pieces = [
             (before, ink.muted),
             (wrong, ink.bad + Style(underline=True, bold=True)),
-            (ink.say(f"  col {error.column + 1}: {error.message}"), ink.bad),
+            (f"  {ink.say(why)}", ink.bad),
         ]
         self.query_one("#filter-note", Static).update(text([pieces]), layout=True)
 

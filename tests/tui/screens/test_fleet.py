@@ -12,6 +12,7 @@ from gpuconsole.core.jobs import JobState
 from gpuconsole.tui.app import Look
 from gpuconsole.tui.render.fleet_map.layout import Density
 from gpuconsole.tui.widgets.fleet_map import FleetMap
+from gpuconsole.tui.widgets.input_bar import FilterBar
 from tests.tui.console import NARROW, SIZES, WIDE, Driven, opened
 from tests.tui.fake import FakeSession, device, idle, job, lab
 
@@ -87,6 +88,18 @@ async def test_filter_narrows_as_one_types_and_escape_clears_then_leaves() -> No
         await console.shows("filter: gpu:3090 util<20", "1 of 4 hosts")
         await console.press("escape")
         await console.shows("ascend-01", "4 hosts")
+        assert not console.app.screen.query_one(FilterBar).is_open
+
+
+async def test_escape_goes_back_to_each_screen_once_and_then_rests() -> None:
+    async with opened(FakeSession()) as console:
+        for number in "21215":
+            await console.press(number)
+        modes = []
+        for _ in range(4):
+            await console.press("escape")
+            modes.append(console.app.current_mode)
+        assert modes == ["fleet", "queue", "queue", "queue"]
 
 
 async def test_a_filter_that_is_wrong_says_where() -> None:
@@ -95,6 +108,13 @@ async def test_a_filter_that_is_wrong_says_where() -> None:
         await console.type("util<x")
         await console.shows("col 6", "needs a number")
         assert fleet_map(console).shown_hosts == 4, "what is right before it stays"
+
+
+async def test_a_filter_that_is_wrong_says_so_in_the_language_of_the_console() -> None:
+    async with opened(FakeSession(), look=Look(language="zh")) as console:
+        await console.press("slash")
+        await console.type("gpu:3090 util<x")
+        await console.shows("…90 util<x", "第 15 列", "后面要有数字")
 
 
 async def test_a_filter_without_a_match_says_what_to_do() -> None:

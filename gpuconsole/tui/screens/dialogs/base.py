@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -52,7 +54,8 @@ class ConfirmScreen(Dialog[bool]):
 
 
 class AskScreen(Dialog[str | None]):
-    """Ask for a line of text. With `must_be`, only exactly that is accepted."""
+    """Ask for a line of text. With `must_be`, only exactly that is accepted; `refuse` says what is
+    wrong with an answer, "" for one that will do."""
 
     BINDINGS = bindings("dialog")
     AUTO_FOCUS = "#answer"
@@ -60,9 +63,10 @@ class AskScreen(Dialog[str | None]):
 
     def __init__(
         self, question: str, explanation: str, *, value: str = "", must_be: str = "",
-        number: bool = False,
+        number: bool = False, refuse: Callable[[str], str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        self._refuse = refuse or (lambda _: "")
         self._question, self._explanation = question, explanation
         self._value, self._must_be, self._number = value, must_be, number
 
@@ -98,6 +102,8 @@ class AskScreen(Dialog[str | None]):
             self.query_one("#dialog-wrong", Static).update(
                 ink_of(self).say("A whole number is needed.")
             )
+        elif wrong := self._refuse(answer):
+            self.query_one("#dialog-wrong", Static).update(clean(ink_of(self).say(wrong)))
         else:
             self.dismiss(answer)
 
