@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, HISTORY = DOCS / "accuracy.md", DOCS / "accuracy-history.md"
 BEGIN, END = "<!-- first runs: begin -->", "<!-- first runs: end -->"
 GOALS_BEGIN, GOALS_END = "<!-- goals: begin -->", "<!-- goals: end -->"
-DECIDING = ("third-party-23", "suites-18")
+DECIDING = ("third-party-24", "suites-19")
 """The batches whose first runs decide: those that were held out last."""
 COUNTED_BEGIN, COUNTED_END = "<!-- counted: begin -->", "<!-- counted: end -->"
 _COUNTED = (
