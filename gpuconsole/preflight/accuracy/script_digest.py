@@ -92,7 +92,8 @@ def may_use_paddle(
 ) -> bool:
     """Tell whether a script, or a module of its project that it imports, names Paddle at all.
 
-    `imported` are modules that were found in folders which the script itself adds to `sys.path`.
+    `imported` are modules that reading came to; some lie in folders that only the script adds to
+    `sys.path`.
     """
     try:
         # Most scripts name it themselves: their modules need not be looked for.
