@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuconsole import preflight
 from typing import Any
 
-LIMIT_S = 5.0
+LIMIT_S = 60.0
 """Processor time; a deadline that only tells a hang."""
 WAITING_S = 300.0
 """Time on the clock, for a script that hangs without working."""

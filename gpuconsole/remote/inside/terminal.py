@@ -105,6 +105,8 @@ class Terminal:
         self.typed_at: Optional[float] = None
         self.began_at = time.monotonic()
         self.ended: Optional[int] = None
+        self.ending = False
+        """Whether the shell is asked to end."""
         self.listener = socket.socket(socket.AF_UNIX)
         try:
             os.unlink(path)
@@ -126,6 +128,9 @@ class Terminal:
         while self.ended is None:
             self.turn(LOOK_S)
             self.look()
+            if self.ending and self.ended is None:
+                # Bash misses a signal that arrives as it begins to read a line.
+                self.hang_up()
         self.drain()
         for viewer in self.viewers:
             viewer.tell(END, b"%d" % self.ended)
@@ -303,6 +308,7 @@ class Terminal:
 
     def hang_up(self) -> None:
         """End the shell as a terminal does that is closed."""
+        self.ending = True
         os.kill(self.pid, signal.SIGHUP)
         os.kill(self.pid, signal.SIGCONT)
 

@@ -230,6 +230,24 @@ def test_it_ends_when_it_is_told_to(kept: Kept) -> None:
     assert kept.process.wait(DEADLINE_S) == 0
 
 
+def test_a_shell_that_misses_the_signal_is_asked_again(tmp_path: Path) -> None:
+    shell = tmp_path / "shell"
+    lines = (
+        "#!/bin/sh",
+        "trap 'trap - HUP; echo missed' HUP",
+        "echo ready",
+        "while sleep 0.05; do :; done",
+    )
+    shell.write_text("\n".join(lines))
+    shell.chmod(0o755)
+    with keep(tmp_path, SHELL=str(shell)) as kept:
+        ada = kept.look()
+        ada.until("ready")
+        kept.process.send_signal(signal.SIGTERM)
+        ada.until("missed")
+        assert ada.until_over() == 128 + signal.SIGHUP
+
+
 def test_nonsense_ends_only_who_says_it(kept: Kept) -> None:
     ada = kept.look()
     for words in (
